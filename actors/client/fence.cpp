@@ -43,7 +43,7 @@ status end_worker(const std::string& guest_socket,
     return {}; // nobody listens: its process is gone
   if (!connection)
     return fault{fault_kind::system,
-                 "it cannot be told whether the former worker is gone: " +
+                 "cannot find out whether the former worker is dead: " +
                      connection.why().what};
   auto pid = peer_of(connection->get());
   unique_fd process{

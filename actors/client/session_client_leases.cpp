@@ -265,8 +265,8 @@ void session_client::report_difference(const data::differs& x) {
       "replay-differs",
       reports.program() + " on vGPU " +
           std::to_string(parts_->lease.current().vgpu.value) +
-          ": the replay brought other bytes than the program has had, in call "
-          "number " +
+          ": a replay's result differs from the one that the program got, in "
+          "call number " +
           calls + (x.total > x.calls.size() ? " and others" : "") + " (" +
           std::to_string(x.total) +
           " in all); a kernel of it gives another result each time");

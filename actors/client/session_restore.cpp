@@ -22,7 +22,8 @@ constexpr unsigned most_tries = 2;
 bool session_restore::offer_lent(bool here) {
   if (!held_ || !held_->lent)
     return true;
-  std::string why = "it goes on elsewhere than where its memory is";
+  std::string why =
+      "its next worker is on another host than the memory that it lent";
   if (here) {
     // The worker empties the parcel that it gets.
     auto copy = copy_parcel(held_->lent, held_->lent_count);
@@ -30,7 +31,7 @@ bool session_restore::offer_lent(bool here) {
       held_->offered = std::move(*copy);
       return true;
     }
-    why = "the memory that goes along is lost: " + copy.why().what;
+    why = "the memory that its state lends is lost: " + copy.why().what;
   }
   held_.reset();
   reports_.tell_event("state-refused",
@@ -64,7 +65,7 @@ void session_restore::give_up_tried(bool whole_journal) {
   snapshot_useless_ = refused->snapshot;
   reports_.tell_event(
       "state-refused",
-      reports_.program() + " could not be taken up from its " +
+      reports_.program() + " could not be restored from its " +
           (refused->snapshot ? "snapshot" : "state") + ": " +
           lease_.last_suspicion() + "; it is recovered from its " +
           (held_ ? "snapshot and the calls since" : "whole journal"));

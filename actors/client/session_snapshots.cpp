@@ -101,9 +101,9 @@ void session_snapshots::note_sharing() {
   reports.tell_event(
       "protection-lowered",
       reports.program() +
-          " shares GPU memory or events with another process, and what two do "
-          "to one memory cannot be done again in order; from now on its "
-          "session is not protected");
+          " shares GPU memory or events with another process, and a replay "
+          "cannot repeat the work of both in order; from now on its session "
+          "is not protected");
 }
 
 void session_snapshots::note_filling() {
@@ -118,7 +118,7 @@ void session_snapshots::note_filling() {
   if (!parts().opened.places.in_memory())
     give_up("its program has no room for one", true);
   else if (restore_.snapshot_useless())
-    give_up("no worker could take up the last", true);
+    give_up("no worker could restore the last one", true);
 }
 
 // -- taking one ---------------------------------------------------------------

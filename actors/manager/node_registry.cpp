@@ -70,7 +70,7 @@ void node_registry::handle(const std::string& peer,
       return out_.refuse(
           peer, from,
           {fault_kind::refused,
-           "a node named '" + x.name + "' is here already (process " +
+           "a node named '" + x.name + "' is registered already (process " +
                std::to_string(node.info.pid) + "); choose another --name"});
     lose(node, node_stage::lost, "it was restarted");
   }
@@ -140,8 +140,8 @@ void node_registry::reconcile(const node_record& node,
       missing.push_back(id);
   for (auto id : missing) {
     auto& session = state_.sessions.at(id);
-    if (!placement_.checkpointed_worker_lost(session,
-                                             "its node has it no more"))
+    if (!placement_.checkpointed_worker_lost(
+            session, "its node does not run it any more"))
       lifecycle_.displace(session, "its worker is gone", false);
   }
 }
@@ -228,8 +228,9 @@ void node_registry::handle(const std::string& peer, const control::envelope&,
   auto* session = session_at(name, x.session, x.epoch);
   if (session == nullptr) {
     if (x.failure.empty())
-      lifecycle_.fence(name, x.session, x.epoch,
-                       "a worker came up too late: the lease has moved on");
+      lifecycle_.fence(
+          name, x.session, x.epoch,
+          "a worker started too late: the session has another epoch");
     return;
   }
   if (session->stage != session_stage::starting)

@@ -39,8 +39,10 @@ pgpu_answer reserve(pgpu_state& st, const pgpu_reserve& x) {
   release(st, x.session);
   auto place = st.board ? st.board->sit(x.claim) : policy::share_table::nobody;
   if (st.board && place == policy::share_table::nobody)
-    spdlog::warn("{} has {} sessions: one more takes no turns", name,
-                 policy::most_seats);
+    spdlog::warn(
+        "{} has {} sessions, the most that take turns: a further one runs "
+        "without turns",
+        name, policy::most_seats);
   st.seats[x.session] = {x.epoch, x.quota, 0, place};
   return {st.what.ordinal, {}, place, st.board};
 }

@@ -133,9 +133,9 @@ status event_times::restore(device::device& on,
     auto found = events_.find(x.event);
     if (found == events_.end())
       return cuda_fault(CUDA_ERROR_INVALID_VALUE,
-                        "a state tells when event " +
+                        "a state has the time of event " +
                             std::to_string(x.event.value) +
-                            " was recorded, which does not exist in it");
+                            ", which does not exist in it");
     found->second.recorded = true;
     past_.emplace(x.event, x);
   }

@@ -112,7 +112,7 @@ status snapshot_inflow::store(const part& what,
     if (!may_be(x, bytes.subspan(x.offset - what.from, x.stored)))
       return fault{fault_kind::corrupt,
                    "contents at address " + std::to_string(x.address) +
-                       " came as others than the snapshot's"};
+                       " do not match the hash in the snapshot's index"};
   return write_state_bytes(file_.get(), what.from, bytes);
 }
 

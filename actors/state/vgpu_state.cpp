@@ -175,7 +175,7 @@ status vgpu_state::audit_free(device_address address,
   auto i = allocations_.find(address);
   if (i == allocations_.end() || i->second != bytes)
     return cuda_fault(CUDA_ERROR_INVALID_VALUE,
-                      "what is to be freed was not allocated");
+                      "the range to free is not an allocation");
   for (auto& [id, array] : arrays_)
     if (array.address == address)
       return cuda_fault(CUDA_ERROR_INVALID_VALUE,

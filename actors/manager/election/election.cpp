@@ -100,8 +100,9 @@ void election::on_time(time_point now) {
   if (stage_ == stage::leading && now >= until_)
     lose("its lease may be over", now);
   if (stage_ == stage::resigning && now >= over_by_) {
-    spdlog::warn("etcd was not told that this manager leads no more: the lease "
-                 "has to end by itself");
+    spdlog::warn(
+        "etcd does not know that this manager leads no more: its lease "
+        "must end by itself");
     stage_ = stage::over;
     pending_.reset();
   }

@@ -141,7 +141,7 @@ json value_of(const json& entry) {
 std::uint64_t count_of(const json& x, const char* name, std::uint64_t most) {
   const auto& value = x.at(name);
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
-    throw bad_answer{std::string{name} + " is no number of ours"};
+    throw bad_answer{std::string{name} + " is out of range"};
   return value;
 }
 
@@ -168,7 +168,7 @@ record read_record(const json& entry) {
   for (const auto& node : value.at("drained")) {
     const auto& name = node.get_ref<const std::string&>();
     if (name.size() > longest_node || out.drained.size() >= most_drained)
-      throw bad_answer{"names of nodes that nobody wrote"};
+      throw bad_answer{"malformed names of nodes"};
     out.drained.insert(name);
   }
   return out;

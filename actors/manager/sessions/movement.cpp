@@ -106,8 +106,8 @@ status movement::may_move(const session_record& x) const {
     return fault{
         fault_kind::not_ready,
         text_of_vgpu(x) + " is " + name_of(x.stage) +
-            (x.client_peer.empty() ? ", and its client is not here" : "") +
-            "; only one that runs can be moved"};
+            (x.client_peer.empty() ? ", and its client is not connected" : "") +
+            "; only a running one with a client can be moved"};
   return {};
 }
 

@@ -177,7 +177,7 @@ session_record* session_adoption::add_unknown(const std::string& peer,
     // Its client never knew of that worker. The next epoch is above both.
     fresh.epoch = worker->second.running.epoch;
     lifecycle_.fence(worker->second.node, x.session, fresh.epoch,
-                     "its client knows nothing of its worker on " +
+                     "its client does not know its worker on " +
                          worker->second.node);
     state_.unclaimed.erase(worker);
   }

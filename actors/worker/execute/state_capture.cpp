@@ -40,8 +40,8 @@ status describable(const vgpu_state& state) {
                          " outlives its array");
   for (auto& [id, module] : state.modules())
     if (module.hidden_heap)
-      return cannot_move("kernels of it call malloc, and its GPU's driver "
-                         "tells nobody what they have");
+      return cannot_move("its kernels call malloc, and its GPU's driver "
+                         "does not report what they allocated");
   return {};
 }
 
@@ -66,8 +66,8 @@ status describable(const session_objects& session) {
       return ok;
   if (session.needs_dry_run())
     return cannot_move(
-        "its GPU's driver chose where its variables lie, and it was "
-        "not tried whether they would come to lie there again");
+        "its GPU's driver placed its variables, and no dry run has shown that "
+        "they would get the same addresses again");
   return {};
 }
 

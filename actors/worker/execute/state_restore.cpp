@@ -99,7 +99,7 @@ status state_restore::objects(bool memory_too) {
                 .payload = {}};
     if (auto ok = perform_(what); !ok)
       return ok.why().reworded("call " + std::to_string(number) +
-                               " cannot be made again here: " + ok.why().what);
+                               " cannot be repeated here: " + ok.why().what);
   }
   return {};
 }
@@ -124,7 +124,7 @@ status state_restore::variable(const state_global& x) {
     return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
                       "variable " + x.name + " of the program has " +
                           std::to_string(x.bytes) +
-                          " bytes, and is another one here");
+                          " bytes, and is missing or has another size here");
   if (found->address != x.address)
     return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
                       "variable " + x.name + " of the program lies at " +
@@ -237,7 +237,7 @@ status state_restore::memory() {
   if (auto ok = adopt(); !ok)
     return ok;
   if (lent_.size() != index().lent.size())
-    return contradiction("memory is to come along, and does not");
+    return contradiction("the memory that it lends did not come with it");
   for (std::size_t i = 0; i < lent_.size(); ++i)
     if (auto ok =
             take_lent_memory(session_, index().lent[i], std::move(lent_[i]));

@@ -185,8 +185,8 @@ data::attached vgpu_state_actor::attached() const {
 void vgpu_state_actor::on(const std::string& peer, const data::join& x) {
   if (x.token != identity_.token || !forwarded_.has_client())
     return forwarded_.send(
-        peer, data::refused{"the token is not the lease's, or nobody showed it "
-                            "by a first connection"});
+        peer, data::refused{"the token is not the lease's, or no first "
+                            "connection has shown it"});
   forwarded_.join(peer);
   forwarded_.send(peer, data::join{});
   spdlog::info("session {}: its client has a second connection",

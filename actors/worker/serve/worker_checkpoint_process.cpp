@@ -15,7 +15,7 @@ bool worker_checkpoint::begin_process(const std::string& why) {
   if (!wanted_.may_checkpoint_process || of_ == subject::process ||
       !release_.is_possible() || !exec_.may_checkpoint_process())
     return false;
-  spdlog::info("session {}: {}; its process is checkpointed as it is",
+  spdlog::info("session {}: {}; its process is checkpointed instead",
                identity_.session.value, why);
   of_ = subject::process;
   dry_run_.reset();
@@ -93,7 +93,8 @@ void worker_checkpoint::restore_process() {
     return; // it is coming back, or will
   phase_ = checkpoint_phase::returning;
   if (auto ok = release_.restore(); !ok)
-    to_.fail("nobody can bring its process back: " + ok.why().what);
+    to_.fail("no helper can bring its process back to its GPU: " +
+             ok.why().what);
 }
 
 void worker_checkpoint::is_back() {

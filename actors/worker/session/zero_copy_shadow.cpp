@@ -59,8 +59,8 @@ status zero_copy_shadow::write(std::span<const changed_line> lines) {
         x.address - known->first >= known->second.before.size())
       return cuda_fault(
           CUDA_ERROR_INVALID_VALUE,
-          "the program wrote to host memory of which it is not known "
-          "that kernels use it in place");
+          "the program's writes are outside of the host memory that kernels "
+          "use in place");
     auto* to = memory_at(x.address);
     auto* before = &known->second.before[x.address - known->first];
     each_change(x, [&](std::size_t i, std::byte now) {
