@@ -15,8 +15,8 @@ namespace vgpu {
 
 namespace {
 
-/// The kernel looks at each page of a file that is written to, so bytes from
-/// here on are copied through a mapping.
+/// Gives the size from which bytes are copied through a mapping, because the
+/// kernel examines each page of a file that is written to.
 constexpr std::size_t host_mapped_from = std::size_t{64} << 10;
 
 } // namespace
@@ -61,7 +61,8 @@ bool answer_delivery::place(const data::answer& x,
   return true;
 }
 
-/// A part of an answer does not name the slot of its call.
+/// Writes into the reply arena. A part of an answer does not name the slot of
+/// its call, so all slots are searched.
 bool answer_delivery::place_in_arena(const data::answer& x,
                                      std::span<const std::byte> payload) {
   const auto& area = *opened_.area;
@@ -74,8 +75,8 @@ bool answer_delivery::place_in_arena(const data::answer& x,
   return true;
 }
 
-/// A replay repeats answers that a former client delivered. By now the program
-/// may have reused that memory.
+/// Writes into pinned memory. An answer that a former client delivered is
+/// dropped, because the program may have reused the memory.
 bool answer_delivery::place_in_host(const data::answer& x,
                                     std::span<const std::byte> payload) {
   if (!opened_.area->in_host(x.at, payload.size()) || !is_awaited(x.call))

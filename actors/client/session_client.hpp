@@ -123,7 +123,7 @@ private:
   /// Holds the position up to which workers of former epochs have charged the
   /// session's calls.
   std::uint64_t charged_before_ = 0;
-  /// Null while `opening`.
+  /// Holds the parts; null while `opening`.
   std::unique_ptr<session_parts> parts_;
 };
 

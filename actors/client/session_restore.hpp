@@ -29,7 +29,7 @@ namespace vgpu {
 /// to the session_client's thread.
 class session_restore {
 public:
-  /// All must outlive the object.
+  /// Takes references, which must outlive the object.
   session_restore(opened_session& opened, const session_lease& lease,
                   const session_reports& reports)
       : opened_(opened), lease_(lease), reports_(reports) {}

@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 
 /// Limits the events about snapshots, which come too often for one each.
 constexpr auto reported_every = 60s;
-/// How soon a failed snapshot is tried again while the journal fills, at first
-/// and at last.
+/// Say how soon a failed snapshot is tried again while the journal fills, at
+/// first and at last.
 constexpr std::chrono::milliseconds soonest_retry = 200ms;
 constexpr std::chrono::milliseconds latest_retry = 10s;
 /// Gives the program at least so many times the time for which snapshots stop

@@ -32,7 +32,7 @@ namespace vgpu {
 /// of one checkpoint.
 class session_snapshots final : public checkpoint_taker {
 public:
-  /// All must outlive the object.
+  /// Takes references, which must outlive the object.
   session_snapshots(const checkpoint_parts& parts,
                     const session_client_options& options,
                     const session_restore& restore)

@@ -20,7 +20,8 @@ using share_clock = std::chrono::steady_clock;
 constexpr std::uint64_t share_magic = 0x3130455241485356; // "VSHARE01"
 constexpr std::size_t question_words = 6;
 
-/// This is longer than silent callers can keep others waiting.
+/// Limits the wait for a broker. It is longer than silent callers can keep
+/// others waiting.
 constexpr std::chrono::seconds borrow_within{5};
 /// Gives the pause in accepting callers, in milliseconds, when no descriptor is
 /// left.

@@ -44,7 +44,7 @@ result<share_ledger> share_ledger::open() {
   return share_ledger{std::move(file)};
 }
 
-/// The entry opens the file anew, because locks belong to an open file
+/// Opens the file again for the entry, because locks belong to an open file
 /// description, and a duplicate descriptor would share the lender's.
 result<unique_fd> share_ledger::enter(std::uint64_t entry) const {
   auto name = "/proc/self/fd/" + std::to_string(file_.get());

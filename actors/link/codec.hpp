@@ -13,7 +13,8 @@ zmq::message_t encode(const envelope& what);
 /// Says why a message could not be read, and which request it was.
 struct unreadable {
   std::string why;
-  /// The request that waits for an answer, or 0 (also when not known).
+  /// Holds the request that waits for an answer, or 0 if there is none or it is
+  /// unknown.
   std::uint64_t request = 0;
 };
 

@@ -33,9 +33,9 @@ struct manager_state {
   std::shared_ptr<store> kept;
   link_actor link;
   std::shared_ptr<etcd_access> etcd;
-  /// Null: the manager always leads.
+  /// Holds the candidate; null: the manager always leads.
   std::unique_ptr<election> race;
-  /// Null: the manager stands by.
+  /// Holds the leading manager; null: this one stands by.
   std::unique_ptr<manager_core> core;
   /// Holds the hello of each connected peer. A manager that begins to lead
   /// welcomes them.

@@ -99,7 +99,7 @@ using pgpu_owner = caf::typed_actor<
 /// Keeps account of one physical GPU of a node. The supervisor sends all of its
 /// messages.
 using pgpu_actor = caf::typed_actor<
-    // A session is to begin on the pGPU.
+    // A session begins on the pGPU.
     caf::replies_to<pgpu_reserve>::with<pgpu_answer>,
     // A session's worker is dead, or never began.
     caf::reacts_to<pgpu_release>,
@@ -111,7 +111,7 @@ using pgpu_actor = caf::typed_actor<
     caf::reacts_to<pgpu_use>,
     // A worker reported that the device failed, or a user broke it on purpose.
     caf::reacts_to<pgpu_fail>,
-    // Somebody wants to know what is reserved and used.
+    // A part of the node asks what is reserved and used.
     caf::replies_to<pgpu_ask>::with<pgpu_account>>;
 
 } // namespace vgpu

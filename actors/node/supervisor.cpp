@@ -17,7 +17,7 @@ using namespace supervising;
 using supervising::take;
 using stage = supervisor_state::stage;
 
-/// The request number of a registration; nothing else asks the manager.
+/// Is the request number of a registration, the only request to the manager.
 constexpr std::uint64_t registration = 1;
 constexpr std::uint64_t goodbye = 2;
 /// Says how long to wait for the manager to acknowledge the goodbye.

@@ -36,7 +36,7 @@ public:
   using sender =
       std::function<void(const std::string& peer, control::envelope what)>;
 
-  /// Also writes events to the state's store, if it has one.
+  /// Writes events to the state's store, too, if it has one.
   outbox(sender send, std::function<double()> wall_time, manager_clock& clock,
          const cluster_state& state);
   outbox(const outbox&) = delete;

@@ -27,7 +27,8 @@ namespace {
 /// Gives the growth in bytes after which the file is rewritten.
 constexpr std::size_t growth = std::size_t{8} << 20;
 constexpr std::size_t checksum_digits = 16;
-/// A manager that was killed may not have ended yet.
+/// Limits the tries to lock the file, because a killed manager may not have
+/// ended yet.
 constexpr int lock_tries = 100;
 constexpr std::chrono::milliseconds between_tries{10};
 

@@ -64,7 +64,7 @@ status term_numbers::take_numbers(session_record& to) {
   return {};
 }
 
-/// An elected leader knows its own numbers, so it ignores these.
+/// Notes the numbers, except in an elected leader, which knows its own numbers.
 void term_numbers::note_numbers(session_id session, vgpu_id vgpu) {
   if (right_.term != 0)
     return;

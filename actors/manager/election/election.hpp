@@ -34,7 +34,8 @@ struct election_options {
 /// Says by what right a manager leads.
 struct mandate {
   std::uint64_t term = 0; // 0: a single manager without election
-  /// The manager owns the numbers after this one, up to those of the record.
+  /// Holds the number after which this manager's own numbers begin. They end
+  /// with the record's.
   std::uint64_t after = 0;
   etcd::record kept;
 };

@@ -25,7 +25,7 @@ constexpr std::size_t longest_node = 64;
 /// Leaves room to count terms and epochs up for ever.
 constexpr std::uint64_t largest_number = std::uint64_t{1} << 53;
 constexpr std::uint64_t largest_term = 9'000'000;
-/// A status code of gRPC.
+/// Is gRPC's status code for "not found".
 constexpr int not_found = 5;
 
 // -- questions ----------------------------------------------------------------

@@ -170,7 +170,8 @@ void session_lifecycle::client_gone(const std::string& peer) {
     }
 }
 
-/// The client does not adopt its sessions that ended meanwhile.
+/// Gives the client's sessions their grace again. The client does not adopt
+/// those that ended meanwhile, and the grace ends them.
 void session_lifecycle::client_back(const std::string& peer,
                                     const std::string& name) {
   std::vector<session_id> asked_anew;

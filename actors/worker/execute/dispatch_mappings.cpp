@@ -91,7 +91,8 @@ status execute_call(dispatch_context& on, const call::memory_access& x) {
 
 // -- words by which graphs choose
 
-/// A replay does not choose handles anew: condition_words has the former ones.
+/// Chooses handles, except in a replay: there condition_words has the former
+/// ones.
 status execute_call(dispatch_context& on, const call::condition_place& x) {
   if (on.is_answered())
     return {};

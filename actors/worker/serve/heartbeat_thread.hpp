@@ -11,10 +11,11 @@
 
 namespace vgpu {
 
-/// The owner calls begin() before a call that may take long, and end() after
-/// it. In between, another thread calls `beat` every `every`. While `beat`
-/// runs, it alone uses the owner's data. end() waits for it, and each side sees
-/// what the other wrote.
+/// Calls `beat` on a thread of its own during a long call of its owner. The
+/// owner calls begin() before a call that may take long, and end() after it. In
+/// between, the thread calls `beat` every `every`. While `beat` runs, it alone
+/// uses the owner's data. end() waits for it, and each side sees what the other
+/// wrote.
 ///
 /// One thread calls begin() and end(). They cost an atomic operation each, and
 /// a wake-up at most once in `every`. The thread sleeps while the owner makes

@@ -82,7 +82,7 @@ private:
   std::shared_ptr<time_apart> apart_ = std::make_shared<time_apart>();
   std::atomic<std::uint64_t> bytes_{0};
   std::atomic<bool> is_off_devices_{false};
-  /// In bytes; negative values are unknown.
+  /// Hold bytes; negative values are unknown.
   std::atomic<std::int64_t> variables_{-1}, code_{-1}, context_{-1};
 };
 

@@ -15,11 +15,12 @@
 
 namespace vgpu {
 
-/// On one host both sides share one memory. Here the program's writes come with
-/// the calls (call::zero_copy_write). The kernels' writes go back before any
-/// answer which shows that work is done, so the program sees what CUDA
-/// promises. Bytes that one side writes are for the other to read. If both
-/// write the same bytes at the same time, either value may remain.
+/// Keeps this copy in step. On one host both sides share one memory. Here the
+/// program's writes come with the calls (call::zero_copy_write). The kernels'
+/// writes go back before any answer which shows that work is done, so the
+/// program sees what CUDA promises. Bytes that one side writes are for the
+/// other to read. If both write the same bytes at the same time, either value
+/// may remain.
 ///
 /// The memory has the same addresses in this process. Thread-safe.
 class zero_copy_shadow {
