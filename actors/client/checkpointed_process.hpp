@@ -39,7 +39,7 @@ private:
 
   const session_lease& lease_;
   const session_reports& reports_;
-  std::uint64_t bytes_ = 0; // of its GPUs' memory that are on the host
+  std::uint64_t bytes_ = 0; // of its GPUs' memory, now on the host
   std::uint64_t position_ = 0;
   clock::time_point ordered_{};
 };

@@ -137,10 +137,10 @@ private:
   std::optional<link_socket> second_;
   std::uint16_t second_port_ = 0; // 0: the worker takes no second connection
   bool second_taken_ = false;     // the worker has joined it to the session
-  bool second_fails_ = false;     // nobody listens there
+  bool second_fails_ = false;     // its port has no listener
   bool by_second_ = false;        // the last long payload used it
   std::uint64_t long_bytes_ =
-      0; // of payloads since it was lost, on both connections
+      0; // of payloads on both connections since it was lost
 
   // Hold the result of the last wait. The items of the first connection come
   // before those of the second.

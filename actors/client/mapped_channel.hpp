@@ -44,7 +44,7 @@ private:
   unique_fd socket_;
   const session_lease& lease_;
   worker_listener& listener_;
-  std::size_t item_ = 0; // of the socket, in one wait
+  std::size_t item_ = 0; // the socket's index in the poll items
   bool readable_ = false;
 };
 

@@ -118,7 +118,7 @@ private:
   unique_fd program_;
   session_owner owner_;
   session_phase phase_ = session_phase::opening;
-  std::vector<pollfd> items_; // of one wait; the first is the program's
+  std::vector<pollfd> items_; // to poll; the first is the program's socket
   busy_poll busy_poll_{options_.busy_poll};
   /// Holds the position up to which workers of former epochs have charged the
   /// session's calls.

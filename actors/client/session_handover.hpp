@@ -63,8 +63,8 @@ private:
 
   const session_client_options& options_;
   std::optional<control::pause_session> postponed_;
-  unique_fd file_; // the state, of a mapped worker
-  unique_fd lent_; // the memory that it lends
+  unique_fd file_; // the state of a mapped worker
+  unique_fd lent_; // the memory that the state lends
   /// Receives the state of a forwarded worker.
   std::optional<state_inflow> inflow_;
 };

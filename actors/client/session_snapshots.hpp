@@ -66,7 +66,7 @@ private:
   /// Counts the snapshots since the last report to the manager.
   struct account {
     std::uint64_t count = 0;
-    std::uint64_t travelled = 0; // from a forwarded worker
+    std::uint64_t travelled = 0; // bytes received from a forwarded worker
     std::chrono::nanoseconds longest{0};
   };
 
@@ -97,7 +97,7 @@ private:
   clock::time_point next_{};   // when the next is due
   clock::time_point rested_{}; // the next is not due before this
   std::chrono::milliseconds retry_after_{200};
-  std::uint64_t journal_limit_ = 0; // bytes of calls until the next
+  std::uint64_t journal_limit_ = 0; // bytes of calls before the next is due
   bool fills_ = false;              // the journal has reached the limit
   bool sharing_reported_ = false;
   std::string trouble_; // why the last one failed, as reported to the manager

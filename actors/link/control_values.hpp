@@ -108,7 +108,7 @@ struct running_session {
   std::vector<std::uint32_t> pgpus;
   worker_endpoints worker;
   std::uint32_t pid = 0;
-  double share = 0; // 0: the node does not say
+  double share = 0; // 0: the node does not report it
   double limit = 0;
   std::int32_t priority = 0;
   bool operator==(const running_session&) const = default;
@@ -129,11 +129,11 @@ struct running_session {
 /// Holds what a session's worker has used since it began. The totals only grow,
 /// so a lost or repeated report changes nothing.
 struct usage {
-  std::uint64_t device_ns = 0;     // work that was done for the first time
-  std::uint64_t replay_ns = 0;     // replays, and states that move
-  std::uint64_t to_device = 0;     // bytes, from the program
-  std::uint64_t from_device = 0;   // bytes, to the program
-  std::uint64_t replay_bytes = 0;  // both ways, in replays
+  std::uint64_t device_ns = 0;     // work, without replays
+  std::uint64_t replay_ns = 0;     // replays, and the transfer of states
+  std::uint64_t to_device = 0;     // bytes from the program
+  std::uint64_t from_device = 0;   // bytes to the program
+  std::uint64_t replay_bytes = 0;  // bytes in both directions, in replays
   std::uint64_t memory_kib_ms = 0; // device memory times how long it was held
   bool operator==(const usage&) const = default;
 

@@ -32,10 +32,11 @@ struct attach {
   std::uint64_t answers_seen = 0;
   std::uint64_t replay_until = 0;
   std::vector<data::waiting> waiting;
-  std::uint64_t restore = 0;         // bytes of the state to restore; 0: none
-  std::uint64_t charged = 0;         // earlier calls are in the account already
-  bool adopt = false;                // the worker may keep the state's file
-  bool process_checkpointed = false; // stays so until go_on
+  std::uint64_t restore = 0; // bytes of the state to restore; 0: none
+  std::uint64_t charged = 0; // earlier calls are in the account already
+  bool adopt = false;        // the worker may keep the state's file
+  /// Leaves a checkpointed process checkpointed until go_on.
+  bool process_checkpointed = false;
 
   static void fields(auto& x, auto&& f) {
     f(x.token, WIRE_MEMBER(Token));

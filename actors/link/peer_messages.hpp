@@ -113,7 +113,7 @@ struct status_text {
 /// Asks for events.
 struct events_request {
   std::uint64_t after = 0;   // only events with a greater number
-  std::uint32_t wait_ms = 0; // how long to wait for one
+  std::uint32_t wait_ms = 0; // time to wait for the next event
   bool operator==(const events_request&) const = default;
 
   static void fields(auto& x, auto&& f) {

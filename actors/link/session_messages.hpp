@@ -141,8 +141,8 @@ struct resume_vgpu {
 /// Moves a vGPU to another pGPU.
 struct migrate_vgpu {
   vgpu_id vgpu;
-  std::string node;       // empty: anywhere but here
-  std::int32_t pgpu = -1; // -1: any of the node
+  std::string node;       // empty: any place but the present one
+  std::int32_t pgpu = -1; // -1: any pGPU of the node
   bool operator==(const migrate_vgpu&) const = default;
 
   static void fields(auto& x, auto&& f) {

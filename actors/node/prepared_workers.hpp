@@ -23,7 +23,7 @@ struct prepared_worker {
   std::uint32_t pid = 0;
   /// Holds the account that the worker writes; null where there was no memory.
   std::shared_ptr<usage_page> account;
-  bool ready = false;                        // the manager knows
+  bool ready = false;                        // reported to the manager
   std::chrono::steady_clock::time_point due; // drop it after this
 };
 

@@ -79,7 +79,7 @@ private:
   std::string path_;
   int fd_ = -1;
   bool lacks_ = false;      // some changes are not written yet
-  std::size_t written_ = 0; // bytes
+  std::size_t written_ = 0; // bytes in the file
   std::size_t rewritten_ = 0;
   saved_state state_;
 };

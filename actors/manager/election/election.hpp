@@ -120,11 +120,11 @@ private:
   /// Holds a lease that it does not need any more, and that may hold the key.
   std::int64_t former_ = 0;
   std::chrono::seconds length_{0}; // as etcd gave it
-  time_point until_;               // it leads no longer than this
-  time_point over_by_;             // resigning
+  time_point until_;               // end of its lease
+  time_point over_by_;             // deadline of resigning
   std::optional<etcd::leader> leader_;
   etcd::seen last_seen_;
-  std::uint64_t latest_term_ = 0; // that was seen
+  std::uint64_t latest_term_ = 0; // the latest seen
   etcd::record proposed_;         // of the take or keep under way
   std::optional<etcd::record> to_keep_;
   mandate right_;

@@ -103,7 +103,7 @@ private:
   mutable std::mutex lock_;
   std::uint64_t acknowledged_ = 0;
   std::deque<outbound_answer> kept_; // unacknowledged, in order of number
-  std::size_t sent_ = 0;             // of these
+  std::size_t sent_ = 0;             // how many of kept_ were sent
   std::uint64_t last_number_ = 0;
   // Counts the bytes of all landings, which may outlive this object.
   std::shared_ptr<std::atomic<std::uint64_t>> landed_bytes_ =

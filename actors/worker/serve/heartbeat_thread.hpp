@@ -51,7 +51,7 @@ private:
   std::mutex lock_;
   std::condition_variable changed_;
   bool ended_ = false;
-  std::thread thread_; // last: it uses the rest
+  std::thread thread_; // last, because it uses the other members
 };
 
 /// Covers one call of the owner.
