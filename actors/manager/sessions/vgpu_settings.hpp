@@ -25,8 +25,8 @@ public:
   void handle(const std::string& peer, const control::envelope& from,
               const control::set_policy& x);
 
-  /// Sends the client a larger quota once its worker has it, because the worker
-  /// would refuse the program before. Sends a smaller one at once.
+  /// Gives the client a larger quota once its worker has it, because the worker
+  /// would refuse the program before. Gives a smaller one at once.
   void announce_quota(session_record& x);
 
 private:
