@@ -66,8 +66,8 @@ status describable(const session_objects& session) {
       return ok;
   if (session.needs_dry_run())
     return cannot_move(
-        "its GPU's driver placed its variables, and no dry run has shown that "
-        "they would get the same addresses again");
+        "its GPU's driver chose where its variables lie, and no dry run has "
+        "shown that they would lie there again");
   return {};
 }
 
