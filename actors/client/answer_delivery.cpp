@@ -15,8 +15,8 @@ namespace vgpu {
 
 namespace {
 
-/// The kernel looks at each page of a file that is written to, so bytes from
-/// here on are copied through a mapping.
+/// Gives the size from which bytes are copied through a mapping, because the
+/// kernel examines each page of a file that is written to.
 constexpr std::size_t host_mapped_from = std::size_t{64} << 10;
 
 } // namespace
@@ -31,7 +31,7 @@ bool answer_delivery::deliver(const data::answer& x,
   return x.slot != 0;
 }
 
-/// True where the call is answered with it.
+/// Returns true where the call is answered with it.
 bool answer_delivery::place(const data::answer& x,
                             std::span<const std::byte> payload) {
   using where = data::answer::place;
@@ -61,7 +61,8 @@ bool answer_delivery::place(const data::answer& x,
   return true;
 }
 
-/// A part of an answer does not say in which slot the whole is awaited.
+/// Writes into the reply arena. A part of an answer does not name the slot of
+/// its call, so all slots are searched.
 bool answer_delivery::place_in_arena(const data::answer& x,
                                      std::span<const std::byte> payload) {
   const auto& area = *opened_.area;
@@ -74,8 +75,8 @@ bool answer_delivery::place_in_arena(const data::answer& x,
   return true;
 }
 
-/// Answers that a former client delivered come again, and by now the memory is
-/// the program's own.
+/// Writes into pinned memory. An answer that a former client delivered is
+/// dropped, because the program may have reused the memory.
 bool answer_delivery::place_in_host(const data::answer& x,
                                     std::span<const std::byte> payload) {
   if (!opened_.area->in_host(x.at, payload.size()) || !is_awaited(x.call))
@@ -84,8 +85,8 @@ bool answer_delivery::place_in_host(const data::answer& x,
   return true;
 }
 
-/// Whether the program waits for this call in some slot. Of an answer in parts
-/// only the last one says in which.
+/// Returns whether the program waits for this call in some slot. Only the last
+/// part of an answer names the slot.
 bool answer_delivery::is_awaited(call_number call) {
   const auto& area = *opened_.area;
   if (area.waits(awaited_in_, call))
@@ -98,7 +99,8 @@ bool answer_delivery::is_awaited(call_number call) {
   return false;
 }
 
-/// Maps the program's pinned memory; false where there are no addresses for it.
+/// Maps the program's pinned memory. Returns false where there are no addresses
+/// for it.
 bool answer_delivery::view_host() {
   if (!host_view_) {
     auto view = opened_.area->view_host();
@@ -118,9 +120,9 @@ void answer_delivery::write_host(std::uint64_t offset,
     spdlog::error("cannot write to pinned memory: {}", std::strerror(errno));
 }
 
-/// Takes over what kernels wrote into memory that they use in place. Bytes that
-/// the program has written since stay: they are newer, or a replay brings what
-/// the program had before.
+/// Applies kernels' writes to memory that they use in place. Bytes that the
+/// program has written since stay: they are newer, or a replay repeats what the
+/// program had before.
 void answer_delivery::merge_zero_copy(std::span<const std::byte> payload) {
   const auto& area = *opened_.area;
   if (!host_known_) {

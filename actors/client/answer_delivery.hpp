@@ -1,5 +1,4 @@
-// Answers that arrived from a worker elsewhere, on their way into the program's
-// memory.
+// Writes the answers of a forwarded worker into the program's memory.
 #pragma once
 
 #include "actors/client/opened_session.hpp"
@@ -13,19 +12,19 @@
 
 namespace vgpu {
 
-/// Puts the answers of a forwarded worker where the program waits for them: its
-/// reply slots, reply arena, pinned memory and consoles.
+/// Writes the answers of a forwarded worker to where the program waits for
+/// them: its reply slots, reply arena, pinned memory and consoles.
 ///
-/// Everything in an answer is checked against the session's areas, so a worker
-/// cannot write anywhere else. What the program no longer waits for is dropped:
-/// a replay answers nothing twice. It touches the session's memory only, and
-/// belongs to the session_client's thread.
+/// It checks everything in an answer against the session's areas, so a worker
+/// cannot write anywhere else. It drops answers for which the program does not
+/// wait any more, so a replay answers no call twice. It changes the session's
+/// memory only, and belongs to the session_client's thread.
 class answer_delivery {
 public:
   /// `opened` must outlive the object.
   explicit answer_delivery(const opened_session& opened) : opened_(opened) {}
 
-  /// True where the answer ended a call in a reply slot.
+  /// Returns true where the answer ended a call in a reply slot.
   bool deliver(const data::answer& x, std::span<const std::byte> payload);
 
 private:
@@ -39,8 +38,8 @@ private:
   void write_host(std::uint64_t offset, std::span<const std::byte> bytes);
 
   const opened_session& opened_;
-  slot_index awaited_in_ = 1; // the slot of the last answer that came in parts
-  // Mapped when they are first needed; empty where there are no addresses.
+  slot_index awaited_in_ = 1; // slot of the last partial answer
+  // Are mapped when first needed, and are empty where there are no addresses.
   std::optional<mapping> host_view_;
   std::optional<mapping> host_known_;
 };

@@ -42,13 +42,13 @@ void checkpoint_taker::take(const data::state_part& x,
                             std::span<const std::byte> bytes) {
   if (!progress_)
     return;
-  // As with a worker on this host that finds no room: the program must not wait
-  // for ever for a snapshot.
+  // The program must not wait for ever for a snapshot. A worker on this host
+  // that finds no room gives up likewise.
   if (auto ok = take_part(x.from, bytes); !ok)
     give_up(ok.why().what, true);
 }
 
-/// How long the worker may take for what it is at.
+/// Returns how long the worker may take for its phase.
 std::chrono::milliseconds checkpoint_taker::phase_within() const {
   using phase = data::checkpointing::phase;
   constexpr std::chrono::minutes written_within{10};

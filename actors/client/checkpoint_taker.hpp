@@ -20,24 +20,25 @@ namespace vgpu {
 
 class session_reports;
 
-/// Hears how a checkpoint ends.
+/// Receives the end of a checkpoint.
 class checkpoint_listener {
 public:
   virtual ~checkpoint_listener() = default;
 
-  /// The state is here, and every call before it was answered. The worker is
-  /// to be released.
+  /// Reports that the state is here, and that every call before it was
+  /// answered. The worker must be released.
   virtual void on_state(held_state state) = 0;
-  /// The worker has no state to give: the driver checkpointed its process,
-  /// which waits as it is. `stopped`: what the worker said. `stood`: for how
-  /// long the session has stood still.
+  /// Reports that the driver checkpointed the worker's process, because the
+  /// session's state cannot be described. `stopped` is the worker's message,
+  /// and `stood` how long the session has stood still.
   virtual void on_process_checkpointed(const data::checkpointed& stopped,
                                        std::chrono::nanoseconds stood) = 0;
-  /// Nothing of the checkpoint is left, and the worker goes on.
+  /// Reports that the checkpoint was given up or is taken, and that the worker
+  /// continues.
   virtual void on_checkpoint_over() = 0;
 };
 
-/// What a session_handover and a session_snapshots may touch. All of it must
+/// Holds what session_handover and session_snapshots use. All of it must
 /// outlive them.
 struct checkpoint_parts {
   opened_session& opened;
@@ -47,15 +48,15 @@ struct checkpoint_parts {
   checkpoint_listener& listener;
 };
 
-/// The common part of handovers and snapshots: both order a checkpoint, follow
-/// the worker through it, and transfer what it made.
+/// Is the common part of handovers and snapshots: both order a checkpoint,
+/// follow the worker through it, and transfer its result.
 ///
 ///         begin           checkpointed        all is here, and all calls
 ///   idle ───────► ordered ────────────► transferring ───────────► finish()
 ///     ▲              │  too long, refused,  │   before are answered
 ///     └── give_up() ─┴── or worker lost ────┘
 ///
-/// It sends the worker orders, and touches nothing else. It belongs to the
+/// It sends orders to the worker, and changes nothing else. It belongs to the
 /// session_client's thread.
 class checkpoint_taker {
 public:
@@ -64,35 +65,36 @@ public:
   virtual ~checkpoint_taker() = default;
 
   bool running() const noexcept { return progress_.has_value(); }
-  /// Whether advance() has work that does not depend on a message.
+  /// Returns whether advance() has work that does not depend on a message.
   virtual bool has_work() const noexcept { return false; }
 
-  /// The worker says how far it is.
+  /// Takes the worker's report of its progress.
   void note(const data::checkpointing& x);
-  /// The worker stopped at a call. `files`: the state, of a mapped worker.
+  /// Takes the report that the worker stopped at a call. `files` holds the
+  /// state of a mapped worker.
   void take(const data::checkpointed& x, std::vector<unique_fd> files);
-  /// Bytes of the state, of a forwarded worker.
+  /// Takes bytes of a forwarded worker's state.
   void take(const data::state_part& x, std::span<const std::byte> bytes);
-  /// Does what can be done now. To be called every few milliseconds while
-  /// running().
+  /// Does what is possible now. Call it every few milliseconds while running().
   void advance();
 
-  /// Gives up the checkpoint and lets the worker go on. `lasting`: the next one
-  /// would fail as well, as far as one can tell.
+  /// Gives up the checkpoint and lets the worker continue. `lasting` says that
+  /// the next one would probably fail as well.
   virtual void give_up(const std::string& why, bool lasting) = 0;
-  /// Forgets the checkpoint: its worker serves the session no more.
+  /// Forgets the checkpoint, because its worker does not serve the session any
+  /// more.
   virtual void abandon() noexcept { progress_.reset(); }
 
 protected:
-  /// One checkpoint that was ordered.
+  /// Describes a checkpoint under way.
   struct progress {
     clock::time_point began;
     std::uint64_t order = 0; // its number, which the worker repeats
-    /// What the worker is at; nothing until it says so.
+    /// Holds the worker's phase; unset: it has reported none.
     std::optional<data::checkpointing::phase> phase{};
-    clock::time_point since;   // when the worker began with that
-    clock::time_point stands;  // since when calls are not executed
-    bool copied_ahead = false; // the worker copied while calls were executed
+    clock::time_point since;   // when this phase began
+    clock::time_point stands;  // when the worker stopped executing calls
+    bool copied_ahead = false; // the worker copied while it executed calls
     std::optional<data::checkpointed> stopped{};
   };
 
@@ -102,24 +104,26 @@ protected:
 
   /// Starts the clock of a checkpoint, and returns its number.
   std::uint64_t begin_progress();
-  /// Precondition: running().
+  /// Returns the checkpoint under way. Precondition: running().
   const progress& current() const noexcept { return *progress_; }
   const checkpoint_parts& parts() const noexcept { return parts_; }
 
 private:
-  /// How long the worker may take to come to rest, while the program waits.
+  /// Returns how long the worker may take to come to rest, while the program
+  /// waits.
   virtual std::chrono::milliseconds rest_within() const = 0;
-  /// Whether the worker executes calls while the state is transferred.
+  /// Returns whether the worker executes calls while the state is transferred.
   virtual bool runs_during_transfer() const noexcept = 0;
-  /// The worker stopped: begins to transfer what it made. May change what is
-  /// known of it.
+  /// Begins to transfer the result, after the worker stopped. May correct `x`.
   virtual status begin_transfer(data::checkpointed& x,
                                 std::vector<unique_fd> files) = 0;
   virtual status take_part(std::uint64_t from,
                            std::span<const std::byte> bytes) = 0;
-  /// Whether all of the state is here. Asks the worker for what is missing.
+  /// Returns whether the whole state is here. Asks the worker for missing
+  /// parts.
   virtual result<bool> transfer() = 0;
-  /// The state is here, and every call before it was answered.
+  /// Completes the checkpoint: the state is here, and every call before it was
+  /// answered.
   virtual void finish() = 0;
 
   std::chrono::milliseconds phase_within() const;

@@ -1,4 +1,4 @@
-// A worker process that was checkpointed as it is, in place of its session's
+// A worker process that the driver checkpointed in place of the session's
 // state.
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace vgpu {
 
-/// What the client knows of such a process, and tells the manager of it. The
-/// worker stays the session's, in its epoch, and executes nothing before it is
-/// ordered to resume.
+/// Holds what the client knows of such a process, and reports it to the
+/// manager. The worker still belongs to the session, in its epoch, and executes
+/// nothing until it is ordered to resume.
 ///
-/// It touches nothing, and belongs to the session_client's thread. Whether the
-/// process is checkpointed or resuming is the session's phase.
+/// It belongs to the session_client's thread. The session's phase says whether
+/// the process is checkpointed or resuming.
 class checkpointed_process {
 public:
   /// Both must outlive the object.
@@ -24,13 +24,14 @@ public:
                        const session_reports& reports)
       : lease_(lease), reports_(reports) {}
 
-  /// The process was checkpointed; the session has stood still for `stood`.
+  /// Records that the process was checkpointed, after the session stood still
+  /// for `stood`.
   void begin(const data::checkpointed& stopped, std::chrono::nanoseconds stood);
-  /// The process is ordered to resume.
+  /// Records that the process was ordered to resume.
   void resume() noexcept { ordered_ = clock::now(); }
-  /// The process has resumed.
+  /// Records that the process has resumed.
   void end();
-  /// The next call of the session, in bytes of the call log.
+  /// Returns the position of the session's next call, in bytes of the call log.
   std::uint64_t position() const noexcept { return position_; }
 
 private:
@@ -38,7 +39,7 @@ private:
 
   const session_lease& lease_;
   const session_reports& reports_;
-  std::uint64_t bytes_ = 0; // that it has on the host in place of its GPUs
+  std::uint64_t bytes_ = 0; // of its GPUs' memory, now on the host
   std::uint64_t position_ = 0;
   clock::time_point ordered_{};
 };

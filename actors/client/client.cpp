@@ -44,7 +44,7 @@ control::memory_turns turns_of(self_ptr self, const client_session& x) {
           x.back_in_ms};
 }
 
-/// The message by which the manager gets to know this session.
+/// Returns the message that introduces this session to the manager.
 control::body question(self_ptr self, const client_session& x) {
   if (x.lease)
     return control::adopt{x.lease->session,
@@ -77,8 +77,8 @@ void refuse(self_ptr self, const client_session& x, control::refusal why) {
 
 // -- sessions -----------------------------------------------------------------
 
-/// Since when its program waits. The program's memory tells, where this client
-/// is not the first. It is believed, unless it lies in the future.
+/// Returns since when its program waits. The program's memory says so if there
+/// was a client before this one. A time in the future is not believed.
 caf::actor_clock::time_point opened_at(self_ptr self, const guest_opened& x) {
   using clock = caf::actor_clock;
   auto now = self->clock().now();
@@ -114,7 +114,8 @@ void open(self_ptr self, const session_client_actor& io,
   self->delayed_send(self, st.options.manager_patience, client_impatient{key});
 }
 
-/// A program that never got its vGPU does not wait for a manager for ever.
+/// Refuses a program that has waited long enough for a manager and never got a
+/// vGPU.
 void give_up(self_ptr self, std::uint64_t key) {
   auto i = self->state.sessions.find(key);
   if (i == self->state.sessions.end() || i->second.lease ||
@@ -185,20 +186,20 @@ void watch(self_ptr self, const session_client_actor& io,
 
 // -- the manager's messages ---------------------------------------------------
 
-// One overload of take() for each message that the manager says.
+// One overload of take() for each message of the manager.
 
 void take(self_ptr self, const control::envelope& from,
           const control::lease& lease) {
   auto* x = find(self, [&](const client_session& s) {
     return from.request != 0 && s.request == from.request;
   });
-  // Unasked, or the answer to a question that was asked again since.
+  // The message is no answer, or answers a request that was repeated since.
   if (x == nullptr)
     x = find(self, [&](const client_session& s) {
       return s.lease && s.lease->session == lease.session;
     });
   if (x == nullptr) {
-    // Of a program that is gone: the manager may forget it.
+    // The program is gone, so the manager may forget the session.
     send(self, control::close_session{lease.session, lease.epoch,
                                       "the program ended"});
     return;
@@ -231,7 +232,7 @@ void take(self_ptr self, const control::envelope& from,
   refuse(self, *x, why);
 }
 
-/// An order to pause a session.
+/// Takes an order to pause a session.
 void take(self_ptr self, const control::envelope&,
           const control::pause_session& order) {
   auto* x = find(self, [&](const client_session& s) {
@@ -245,7 +246,7 @@ void take(self_ptr self, const control::envelope&,
   self->send(x->io, std::make_shared<const control::pause_session>(order));
 }
 
-/// There is room again for a worker's process that was checkpointed.
+/// Takes the report that there is room again for a checkpointed worker process.
 void take(self_ptr self, const control::envelope&,
           const control::restore_process& order) {
   auto* x = find(self, [&](const client_session& s) {
@@ -257,7 +258,7 @@ void take(self_ptr self, const control::envelope&,
   self->send(x->io, std::make_shared<const control::restore_process>(order));
 }
 
-/// News of a session that waits. It changes nothing.
+/// Takes the reason why a session waits. It changes nothing.
 void take(self_ptr self, const control::envelope& from,
           const control::event& what) {
   auto* x = find(self, [&](const client_session& s) {
@@ -282,25 +283,25 @@ void take(self_ptr self, const control::envelope&, const control::welcome&) {
 }
 
 void take(self_ptr self, const control::envelope&, const control::redirect&) {
-  // It says welcome when it leads (again), and is asked everything then.
+  // It sends a welcome when it leads. Then everything is requested again.
   self->state.up = false;
 }
 
-/// Takes every other message.
+/// Logs every other message, because a client takes none of them.
 template <class T>
 void take(self_ptr, const control::envelope&, const T&) {
   spdlog::warn("the manager sent a message that no client takes");
 }
 
 void take(self_ptr self, const link_event& change) {
-  // A connection that stands is not enough: questions are asked when the
-  // manager has said welcome, and then all of them.
+  // A connection is not enough: all requests are sent when the manager has sent
+  // its welcome.
   if (change.what == link_event::kind::down)
     self->state.up = false;
 }
 
-/// Its worker was released, or its process checkpointed. A session that
-/// migrates wants a place, whatever manager there is.
+/// Records that the session's worker was released, or its process checkpointed.
+/// A session that migrates asks each manager for a place.
 void note_paused(self_ptr self, client_session& x, const control::paused& how) {
   x.paused = true;
   x.process_checkpointed = how.process_checkpointed;
@@ -313,15 +314,15 @@ void note_paused(self_ptr self, client_session& x, const control::paused& how) {
   x.back_in_ms = 0;
 }
 
-/// A worker serves it again.
+/// Records that a worker serves it again.
 void note_restored(self_ptr self, client_session& x, double milliseconds) {
   x.since = self->clock().now();
   if (std::exchange(x.preempted, false))
     x.back_in_ms = to_ms(milliseconds);
 }
 
-/// What a session tells the manager. A suspicion that the manager does not
-/// hear is settled when it is back: the session is adopted, and suspected
+/// Sends a session's message to the manager. A suspicion that is lost needs no
+/// repetition: when the manager is back, the session is adopted and suspected
 /// again.
 void tell(self_ptr self, const control::body& what) {
   auto of = [&](session_id id) {

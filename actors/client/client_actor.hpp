@@ -1,4 +1,4 @@
-// What the client takes: its messages and typed handles. The behaviour is in
+// The messages and the typed handles of the client actor. The behaviour is in
 // client.hpp.
 #pragma once
 
@@ -47,13 +47,13 @@ struct client_idle {
   std::uint64_t round = 0;
 };
 
-/// Owns session_clients, and hears what they say.
+/// Owns session_clients, and receives their messages.
 using session_owner = caf::typed_actor<
     // A session_client's program opened a session.
     caf::reacts_to<session_client_actor, guest_opened_ptr>,
     // A session_client's program only watches.
     caf::reacts_to<session_client_actor, guest_watches_ptr>,
-    // A session_client wants the manager to hear something.
+    // A session_client has a message for the manager.
     caf::reacts_to<control_body_ptr>>;
 
 /// Represents the sessions of one host's programs to the manager.
@@ -62,7 +62,7 @@ using client_actor = caf::typed_actor<
     caf::reacts_to<session_client_actor, guest_opened_ptr>,
     // A session_client's program only watches.
     caf::reacts_to<session_client_actor, guest_watches_ptr>,
-    // A session_client wants the manager to hear something.
+    // A session_client has a message for the manager.
     caf::reacts_to<control_body_ptr>,
     // The manager says something. The link sends it.
     caf::reacts_to<incoming_ptr>,

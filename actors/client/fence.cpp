@@ -15,8 +15,9 @@ namespace vgpu {
 
 namespace {
 
-/// A worker that stands still accepts no connections, and its queue of them may
-/// be full: it is alive then, too. Nothing reports when there is room again.
+/// Connects to a worker. A worker that stands still accepts no connections, and
+/// its queue may be full, but it is alive. Nothing signals when there is room
+/// again, so this polls.
 result<unique_fd> connect_within(const std::string& name,
                                  std::chrono::milliseconds patience) {
   using clock = std::chrono::steady_clock;
@@ -42,7 +43,7 @@ status end_worker(const std::string& guest_socket,
     return {}; // nobody listens: its process is gone
   if (!connection)
     return fault{fault_kind::system,
-                 "it cannot be told whether the former worker is gone: " +
+                 "cannot find out whether the former worker is dead: " +
                      connection.why().what};
   auto pid = peer_of(connection->get());
   unique_fd process{
@@ -73,18 +74,18 @@ status worker_fence::pass(const std::optional<control::lease>& former,
   constexpr std::chrono::milliseconds margin{50};
   if (!former || former->epoch == next)
     return {};
-  // However long such a worker takes to give its memory back.
+  // Freeing its memory may take it any time.
   if (released_ == former->epoch)
     return {};
   if (former->worker.host == host_)
     return end_worker(former->worker.guest_socket, dies_within);
-  // Workers that were to follow the released one were sent no calls.
+  // Workers after the released one got no calls.
   if (released_)
     return {};
-  // What a client before this one sent, and when, is not known.
+  // A former client's last message is unknown.
   auto last =
       last_contact_ == clock::time_point{} ? clock::now() : last_contact_;
-  // Nothing else than time ends this wait.
+  // Only time ends this wait.
   std::this_thread::sleep_until(last + lease_term_ + margin);
   return {};
 }

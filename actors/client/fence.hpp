@@ -13,10 +13,10 @@
 namespace vgpu {
 
 /// Ends the worker that listens on this abstract Unix socket of this host, and
-/// returns when its process is dead. An abstract name goes with its process:
-/// that nobody listens proves its death, and nothing else does. A fault where
-/// the socket cannot be asked, where the worker belongs to another user, and
-/// where it does not die in time.
+/// returns when its process is dead. The kernel removes an abstract name with
+/// its process, so only a refused connection proves its death. Fails where the
+/// socket cannot be asked, where the worker belongs to another user, and where
+/// it does not die in time.
 status end_worker(const std::string& guest_socket,
                   std::chrono::milliseconds patience);
 
@@ -33,20 +33,22 @@ class worker_fence {
 public:
   using clock = std::chrono::steady_clock;
 
-  /// `host`: the id of this host. `lease_term`: for how long a worker serves
-  /// without a word from its client.
+  /// Takes the id of this host, and how long a worker serves without a message
+  /// from its client.
   worker_fence(std::string host, std::chrono::milliseconds lease_term)
       : host_(std::move(host)), lease_term_(lease_term) {}
 
-  /// To be called with each message to a worker, as it may renew its lease.
+  /// Call it with each message to a worker, because the message may renew its
+  /// lease.
   void note_contact() noexcept { last_contact_ = clock::now(); }
-  /// The worker of this epoch handed over its state and was released.
+  /// Records that the worker of this epoch handed over its state and was
+  /// released.
   void note_released(epoch worker) noexcept { released_ = worker; }
-  /// What the released worker handed over is used up or given up.
+  /// Forgets the released worker, because its state was used or given up.
   void forget_released() noexcept { released_.reset(); }
 
-  /// Blocks until `former`'s worker executes nothing any more. A fault where
-  /// it cannot be known. `next` is the epoch of the current lease.
+  /// Blocks until `former`'s worker executes nothing any more. Fails where that
+  /// cannot be known. `next` is the epoch of the current lease.
   status pass(const std::optional<control::lease>& former, epoch next) const;
 
 private:

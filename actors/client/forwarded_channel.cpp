@@ -13,23 +13,25 @@ namespace vgpu {
 
 namespace {
 
-/// Bytes of calls that were sent and not executed yet, at most.
+/// Limits the bytes of calls that were sent and not executed yet.
 constexpr std::uint64_t call_window = std::uint64_t{64} << 20;
-/// Bytes of calls in one frame, at most.
+/// Limits the bytes of calls in one frame.
 constexpr std::uint64_t call_frame_bytes = std::uint64_t{1} << 20;
-/// Payloads of so many bytes have their pages mapped before they are sent.
+/// Gives the size from which a payload's pages are mapped before it is sent.
 constexpr std::size_t pages_mapped_from = std::size_t{64} << 10;
-/// Calls that nobody waits for may wait for so long themselves: mostly a call
-/// with an answer follows at once, and one message is less work than two.
+/// Says how long calls without an answer may wait for more: mostly a call with
+/// an answer follows at once, and one message is less work than two.
 constexpr auto gathers_for = std::chrono::microseconds{2};
-/// The worker is told of so many answers, so that it can drop them.
+/// Gives the bytes of answers after which the client acknowledges them, so that
+/// the worker can drop them.
 constexpr std::uint64_t acknowledge_bytes = std::uint64_t{2} << 20;
 constexpr std::uint64_t acknowledge_count = 512;
-/// A session that moved so many bytes gets a second connection.
+/// Gives the bytes after which a session gets a second connection.
 constexpr std::uint64_t second_from = std::uint64_t{16} << 20;
 
-/// ZeroMQ's thread has the most to do with each byte, so its page faults are
-/// taken here, many at once. A kernel that cannot do this leaves them to it.
+/// Maps the pages on this thread, many at once, because ZeroMQ's thread has the
+/// most work with each byte. A kernel that cannot do this leaves the page
+/// faults to that thread.
 void map_pages(std::span<const std::byte> bytes) {
   auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
   auto end = begin + bytes.size();
@@ -55,13 +57,13 @@ bool forwarded_channel::has_room() const noexcept {
   return sent_ - executed_ < call_window;
 }
 
-/// The worker takes no calls before it is attached to again.
+/// Stops sending calls until the channel is attached again.
 void forwarded_channel::detached() noexcept {
   if (stage_ == stage::attached)
     stage_ = stage::apart;
 }
 
-/// Shows the worker the lease. Calls flow when it has answered.
+/// Sends the lease to the worker. Calls follow when it has answered.
 void forwarded_channel::attach() {
   auto hello = parts_.listener.begin_attach(answers_seen_);
   if (is_closed())
@@ -85,7 +87,7 @@ bool forwarded_channel::add_to(std::vector<pollfd>& items) {
   return overlooked;
 }
 
-/// What lies at which place behind first_item_.
+/// Numbers the items after first_item_.
 enum forwarded_item : std::size_t {
   first_messages,
   first_changes,
@@ -145,7 +147,8 @@ void forwarded_channel::read_connections() {
 
 // -- the second connection ----------------------------------------------------
 
-/// It is opened once it pays. Without it, everything goes by the first.
+/// Opens the second connection once it pays. Without it, everything uses the
+/// first.
 void forwarded_channel::open_second() {
   if (second_ || long_bytes_ < second_from || !ready() || second_port_ == 0 ||
       second_fails_)
@@ -164,13 +167,13 @@ void forwarded_channel::open_second() {
   }
 }
 
-/// Calls go by the second connection when the worker has answered by it.
+/// Lets calls use the second connection, after the worker has answered on it.
 void forwarded_channel::join_second() {
   if (second_ && ready())
     send_by(*second_, data::join{parts_.lease.current().token});
 }
 
-/// Messages that were on their way by it come again by the first.
+/// Gives up the second connection. Its lost messages come again by the first.
 void forwarded_channel::lose_second(bool unreachable) {
   second_.reset();
   second_taken_ = false;
@@ -180,7 +183,7 @@ void forwarded_channel::lose_second(bool unreachable) {
     attach();
 }
 
-/// By which connection a payload of so many bytes goes.
+/// Returns the connection for a payload of so many bytes.
 link_socket& forwarded_channel::connection_for(std::size_t bytes) {
   if (!second_taken_ || bytes < striped_from)
     return first_;
@@ -190,8 +193,8 @@ link_socket& forwarded_channel::connection_for(std::size_t bytes) {
 
 // -- messages in --------------------------------------------------------------
 
-/// The connections take turns, as a message by the one may wait for a message
-/// by the other.
+/// Reads both connections alternately, because a message of one may wait for a
+/// message of the other.
 void forwarded_channel::read_messages() {
   for (auto heard = true; heard && !is_closed();) {
     heard = hear(first_);
@@ -200,7 +203,7 @@ void forwarded_channel::read_messages() {
   }
 }
 
-/// False if there is no message.
+/// Returns false if there is no message.
 bool forwarded_channel::hear(link_socket& from) {
   auto in = from.receive();
   if (!in)
@@ -252,7 +255,7 @@ void forwarded_channel::on(const data::refused& x) {
   attach();
 }
 
-/// The worker says from where on it wants the calls.
+/// Takes the position from which the worker needs the calls.
 void forwarded_channel::on(const data::attached& x) {
   auto& header = parts_.opened.header();
   if (x.at.received < header.trimmed.load() ||
@@ -261,7 +264,7 @@ void forwarded_channel::on(const data::attached& x) {
         "its worker is at a call that the log does not hold");
   stage_ = stage::attached;
   sent_ = x.at.received;
-  // Answers that a former client took are in the shared memory.
+  // The answers that a former client took are in the shared memory.
   answers_seen_ = std::max(answers_seen_, x.at.acknowledged);
   second_port_ = x.second_port;
   join_second();
@@ -270,7 +273,7 @@ void forwarded_channel::on(const data::attached& x) {
 }
 
 void forwarded_channel::on(const data::progress& x) {
-  // A worker that restores a state has executed no calls before it is attached.
+  // A worker that restores a state executes no calls before it is attached.
   if (!ready())
     return;
   const auto& area = *parts_.opened.area;
@@ -284,7 +287,7 @@ void forwarded_channel::on(const data::progress& x) {
 
 void forwarded_channel::on(const data::answer& x, const parcel_ptr& in) {
   if (x.number <= answers_seen_)
-    return; // it was sent again
+    return; // a repeated answer
   if (x.number == answers_seen_ + 1)
     arrived(x, in);
   else if (!second_ ||
@@ -295,7 +298,7 @@ void forwarded_channel::on(const data::answer& x, const parcel_ptr& in) {
       arrived(next->head, next->in);
 }
 
-/// All answers before it are here.
+/// Takes an answer, after all earlier ones have arrived.
 void forwarded_channel::arrived(const data::answer& x, const parcel_ptr& in) {
   answers_seen_ = x.number;
   long_bytes_ += in->bulk().size();
@@ -315,7 +318,7 @@ void forwarded_channel::acknowledge() {
   send(data::keepalive{sent_, answers_seen_});
 }
 
-/// Waits for another call for a moment, while busy-polling pays.
+/// Waits briefly for another call, while busy-polling pays.
 void forwarded_channel::gather_calls() {
   auto began = clock::now();
   const auto& reader = parts_.opened.reader;
@@ -361,12 +364,12 @@ void forwarded_channel::keep_alive() {
   if (!up_)
     return;
   auto suspected = parts_.lease.suspected();
-  // A worker that restores a state only learns that its client is alive.
+  // A worker that restores a state only needs to know that its client is alive.
   if (parts_.restore.held() && stage_ == stage::attaching && !suspected)
     return send(data::keepalive{0, answers_seen_});
   if (ready())
     return acknowledge();
-  // A suspected worker's lease must run out, unless the worker speaks.
+  // A suspected worker's lease must run out, unless the worker sends something.
   if (!suspected)
     attach();
 }
@@ -397,7 +400,7 @@ bool forwarded_channel::send_by(link_socket& way, data::body body,
   return way.send(out) == link_socket::sent::yes;
 }
 
-/// Sends what the worker wants of the state that it restores.
+/// Sends the bytes of the state that the worker requests.
 void forwarded_channel::send_part(const data::state_wanted& wanted) {
   auto part = parts_.restore.part(wanted);
   if (!part)

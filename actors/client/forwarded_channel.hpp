@@ -15,26 +15,27 @@
 
 namespace vgpu {
 
-/// What a forwarded_channel may touch. All of it must outlive the channel.
+/// Holds what a forwarded_channel uses. All of it must outlive the channel.
 struct forwarding_parts {
   zmq::context_t& zmq;
   const session_client_options& options;
-  /// It reads calls from the log and publishes how far they were executed.
+  /// Gives the log, from which the channel reads calls and in which it
+  /// publishes how far they were executed.
   opened_session& opened;
   const session_lease& lease;
-  /// It reads the bytes of the state that the worker restores.
+  /// Gives the bytes of the state that the worker restores.
   const session_restore& restore;
   answer_delivery& answers;
-  /// It notes each message there.
+  /// Notes each message to the worker.
   worker_fence& fence;
-  /// How long it pays to wait for a call that follows at once.
+  /// Limits busy-polling for a call that follows at once.
   const busy_poll& polling;
   worker_listener& listener;
 };
 
 /// Sends the calls of the log to the worker in order, and takes the answers in
-/// order. It comes back by itself after the connection broke: then the worker
-/// says where it wants calls from, and the client which answers it has.
+/// order. It reconnects by itself after a loss. The worker then says from which
+/// call on it needs the calls, and the client which answers it has.
 ///
 ///           up                attached
 ///   apart ──────► attaching ──────────► attached
@@ -43,8 +44,8 @@ struct forwarding_parts {
 ///     │ down        └───────── apart ◄──────┘ the worker refused
 ///     └─ from each; close() ends it from each
 ///
-/// Long payloads go by two connections in turns, as one connection is as fast
-/// as one thread copies.
+/// Long payloads alternate between two connections, because a single thread
+/// copies for each connection.
 class forwarded_channel final : public worker_channel {
 public:
   /// Begins to connect to the worker of the current lease. Throws zmq::error_t.
@@ -75,7 +76,7 @@ public:
 private:
   enum class stage {
     apart,     // the worker does not know this connection
-    attaching, // the lease was shown to the worker
+    attaching, // the client has sent the lease
     attached,  // the worker takes calls
     closed,
   };
@@ -122,25 +123,27 @@ private:
   stage stage_ = stage::apart;
 
   std::uint64_t sent_ = 0;     // calls before it were sent
-  std::uint64_t executed_ = 0; // calls before it are not needed any more
+  std::uint64_t executed_ = 0; // earlier calls are not needed any more
   std::uint64_t answers_seen_ = 0;
-  std::uint64_t acknowledged_ = 0; // answers that the worker knows of
+  std::uint64_t acknowledged_ =
+      0; // answers that were acknowledged to the worker
   std::uint64_t unacknowledged_bytes_ = 0;
   reorder_buffer<answer_in_order> early_answers_;
 
   clock::time_point heard_ = clock::now();
-  bool spoke_ = false; // the worker has said something
+  bool spoke_ = false; // a message of the worker has arrived
   clock::time_point next_keepalive_{};
 
   std::optional<link_socket> second_;
   std::uint16_t second_port_ = 0; // 0: the worker takes no second connection
   bool second_taken_ = false;     // the worker has joined it to the session
-  bool second_fails_ = false;     // nobody listens there
-  bool by_second_ = false;        // the last long payload went by it
-  std::uint64_t long_bytes_ = 0;  // of payloads since it was lost, either way
+  bool second_fails_ = false;     // its port has no listener
+  bool by_second_ = false;        // the last long payload used it
+  std::uint64_t long_bytes_ =
+      0; // of payloads on both connections since it was lost
 
-  // What the last wait found. The items of the first connection lie before
-  // those of the second.
+  // Hold the result of the last wait. The items of the first connection come
+  // before those of the second.
   std::size_t first_item_ = 0;
   bool messages_ready_ = false;
   bool connections_ready_ = false;

@@ -22,7 +22,7 @@ std::vector<std::uint64_t> flat(capnp::MessageBuilder& message) {
   return out;
 }
 
-/// Reads a message of this root, or says what it should have been.
+/// Reads a message with this root. The fault names the expected message.
 template <class Root, class F>
 auto read(std::span<const std::uint64_t> words, const char* what, F f)
     -> decltype(f(std::declval<typename Root::Reader>())) {
@@ -91,7 +91,7 @@ std::vector<std::uint64_t> encode_watched(const watched& x) {
 
 std::vector<std::uint64_t> encode_refusal(const control::refusal& why) {
   capnp::MallocMessageBuilder message;
-  // Of which session it is, the program knows.
+  // The program knows its session.
   wire_codec::write_fields(message.initRoot<wire::GuestWelcome>().initRefused(),
                            control::refusal{why.code, why.reason, {}});
   return flat(message);

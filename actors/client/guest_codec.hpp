@@ -1,5 +1,6 @@
-// Between interposer and client (schema/wire/guest.capnp), the client's side;
-// and the ticket by which another client takes a session up.
+// The client's side of the messages between interposer and client
+// (schema/wire/guest.capnp), and the ticket by which another client adopts a
+// session.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -15,7 +16,7 @@
 
 namespace vgpu::guest {
 
-/// What a program uses of a device.
+/// Holds a program's use of a device.
 struct watched_use {
   std::size_t device = 0; // index in watched::devices
   std::uint32_t pid = 0;
@@ -31,7 +32,7 @@ struct watched_use {
     f(x.busy, WIRE_MEMBER(Busy));
   }
 };
-/// The vGPUs of one group, as far as one client serves them.
+/// Holds the vGPUs of one group that one client serves.
 struct watched {
   std::vector<control::device_facts> devices;
   std::vector<watched_use> uses;
@@ -42,7 +43,7 @@ struct watched {
   }
 };
 
-/// What a program learns of its vGPU.
+/// Holds what a program receives about its vGPU.
 struct granted {
   session_id session;
   vgpu_id vgpu;
@@ -57,35 +58,36 @@ struct granted {
   }
 };
 
-/// A fault where the hello is malformed.
+/// Fails where the hello is malformed.
 result<hello> decode_hello(std::span<const std::uint64_t> words);
 
-/// A program's message that wants no answer.
+/// Names the program's messages that need no answer.
 enum class notice : std::uint8_t {
-  journal_fills, // the journal needs a snapshot, so that it can be trimmed
-  shares,        // the program shares with another process, and is unprotected
+  journal_fills, // the journal needs a snapshot to be trimmed
+  shares,        // the program shares with another process and is unprotected
 };
 
-/// A fault where the notice is malformed or of an unknown kind.
+/// Fails where the notice is malformed or of an unknown kind.
 result<notice> decode_notice(std::span<const std::uint64_t> words);
 
-/// The lease, as far as a program needs it.
+/// Returns the part of the lease that a program needs.
 std::vector<std::uint64_t> encode_welcome(const control::lease& lease);
-/// The answer to a hello that watches.
+/// Returns the answer to a hello that watches.
 std::vector<std::uint64_t> encode_watched(const watched& x);
-/// The program gets no vGPU, and why.
+/// Returns the message that the program gets no vGPU, and why.
 std::vector<std::uint64_t> encode_refusal(const control::refusal& why);
-/// Why there is no place yet. A welcome or a refusal follows.
+/// Returns the message why there is no place yet. A welcome or a refusal
+/// follows.
 std::vector<std::uint64_t> encode_waiting(const std::string& why);
 
-/// What a client leaves in the program's memory for its successor.
+/// Holds what a client leaves in the program's memory for its successor.
 struct ticket {
   control::lease lease; // without its devices
   control::adopt adopt;
 };
-/// At most ticket_bytes.
+/// Returns at most ticket_bytes.
 std::vector<std::byte> encode_ticket(const control::lease& lease);
-/// A fault where the bytes are no ticket.
+/// Fails where the bytes are no ticket.
 result<ticket> decode_ticket(std::span<const std::byte> bytes);
 
 } // namespace vgpu::guest

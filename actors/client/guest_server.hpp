@@ -6,8 +6,8 @@
 
 namespace vgpu {
 
-/// Owns the listening socket; spawns a session_client for each program that
-/// connects, with `owner` as its owner. spawn_guest_server() spawns it.
+/// Owns the listening socket, and spawns a session_client with this `owner` for
+/// each program that connects. spawn_guest_server() spawns it.
 class guest_server final : public polling_actor {
 public:
   guest_server(caf::actor_config& cfg, zmq::context_t& zmq,
@@ -49,8 +49,8 @@ private:
   bool running_ = true;
 };
 
-/// Spawns a guest_server, with a thread of its own. It takes nothing but exit
-/// messages, so its handle has no type of messages.
+/// Spawns a guest_server with a thread of its own. It takes only exit messages,
+/// so its handle has no message types.
 inline caf::strong_actor_ptr
 spawn_guest_server(caf::actor_system& system, zmq::context_t& zmq,
                    const session_client_options& options, unique_fd listener,

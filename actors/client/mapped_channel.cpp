@@ -21,7 +21,7 @@ mapped_channel::open(const opened_session& opened, const session_lease& lease,
     descriptors.push_back(state->file.get());
   if (state && state->offered)
     descriptors.push_back(state->offered.get());
-  // A snapshot's file stays the newest one until there is another.
+  // A snapshot's file remains the newest snapshot until there is another.
   hello.adopt = state && !state->snapshot;
   auto sent = send_packet(
       socket->get(),
@@ -44,7 +44,7 @@ void mapped_channel::send_with(data::body what,
 
 bool mapped_channel::add_to(std::vector<pollfd>& items) {
   item_ = items.size();
-  // poll() passes over the descriptor of a closed socket, which is -1.
+  // poll() ignores the descriptor of a closed socket, which is -1.
   items.push_back({socket_.get(), POLLIN, 0});
   return false;
 }

@@ -11,13 +11,14 @@
 namespace vgpu {
 
 /// Hands the session's memory to the worker. From then on the worker reads the
-/// calls and answers the program by itself, and this connection carries
-/// orders, news and descriptors.
+/// calls and answers the program by itself, and this connection carries orders,
+/// reports and descriptors.
 class mapped_channel final : public worker_channel {
 public:
   /// Connects to the worker of the current lease, and hands it the session's
-  /// memory and the state to begin with. Null where the worker does not listen
-  /// on this host. All references must outlive the object; `state` may be null.
+  /// memory and the state to restore. Returns null where the worker does not
+  /// listen on this host. All references must outlive the object; `state` may
+  /// be null.
   static std::unique_ptr<mapped_channel>
   open(const opened_session& opened, const session_lease& lease,
        data::attach hello, const held_state* state, worker_listener& listener);
@@ -43,7 +44,7 @@ private:
   unique_fd socket_;
   const session_lease& lease_;
   worker_listener& listener_;
-  std::size_t item_ = 0; // of the socket, in one wait
+  std::size_t item_ = 0; // the socket's index in the poll items
   bool readable_ = false;
 };
 

@@ -13,7 +13,8 @@ namespace vgpu {
 
 namespace {
 
-/// To ask takes system calls, and the answer never changes.
+/// Returns this host's id. It is cached, because it needs system calls and
+/// never changes.
 const std::string& own_host() {
   static const auto id = host_id();
   return id;

@@ -14,45 +14,46 @@
 
 namespace vgpu {
 
-/// A program's session as its client received it: who the program is, what it
-/// asked for, and the memory that both share.
+/// Holds a program's session as its client received it: the program, its
+/// request, and the memory that both share.
 ///
 /// The parts of a session_client refer to one object of this type, which lives
 /// as long as they do. It belongs to the session_client's thread. The program
-/// can write all of the shared memory, so every value that is read from it is
-/// checked where it is used.
+/// can write all of the shared memory, so each reader checks every value that
+/// it reads there. checked where it is used.
 struct opened_session {
   control::program program;
   control::specification specification;
   std::shared_ptr<session_area> area;
-  /// The program rings it when it appends calls while the reader sleeps.
+  /// Is rung by the program when it appends calls while the reader sleeps.
   unique_fd doorbell;
-  /// The files in which snapshots lie.
+  /// Holds the files in which snapshots lie.
   state_places places;
-  /// The client's place in the call log. The client reads the log itself only
-  /// while no mapped worker does.
+  /// Is the client's reader of the call log. The client reads the log itself
+  /// only while no mapped worker does.
   log_reader reader;
-  /// The program wants to know why it waits for its first lease.
+  /// Tells that the program wants to know why it waits for its first lease.
   bool hears_waiting = false;
 
-  /// Takes the session's memory out of the packet that brought `hello`. A
-  /// fault where descriptors are missing or the memory is malformed.
+  /// Takes the session's memory out of the packet that brought `hello`. Fails
+  /// where descriptors are missing or the memory is malformed.
   static result<opened_session> take(const guest::hello& hello, packet& in);
 
-  /// The control area's first page.
+  /// Returns the control area's first page.
   control_header& header() const noexcept { return area->header(); }
-  /// Whether calls are journalled, so that a lost worker can be replaced.
+  /// Returns whether calls are journalled, so that a lost worker can be
+  /// replaced.
   bool is_protected() const noexcept;
-  /// Whether the program still waits for a call before `position`, whose answer
-  /// is on its way.
+  /// Returns whether the program still waits for a call before `position`,
+  /// whose answer has not arrived yet.
   bool waits_before(std::uint64_t position) const noexcept;
-  /// The ticket that the session's former client left in the shared memory. A
-  /// fault where it cannot be read.
+  /// Returns the ticket that the session's former client left in the shared
+  /// memory. Fails where it cannot be read.
   result<guest::ticket> read_ticket() const;
 };
 
-/// Calls f(index, call) for each reply slot. The program waits there for
-/// `call`, or did.
+/// Calls f(index, call) for each reply slot. `call` is the call for which the
+/// program waits or last waited there.
 template <class F>
 void each_slot(const session_area& area, const F& f) {
   for (unsigned i = 1; i < slot_count; ++i) {

@@ -1,4 +1,4 @@
-// How far a worker is that replays the calls of a former one.
+// Reports a worker's replay of the calls of a former worker.
 #pragma once
 
 #include "actors/client/session_lease.hpp"
@@ -10,8 +10,8 @@
 
 namespace vgpu {
 
-/// Follows the replay of each epoch, and tells the manager when the replay is
-/// done and when the program got its first result after it.
+/// Follows the replay of each epoch, and reports to the manager when it is done
+/// and when the program got its first result after it.
 ///
 ///   first ──begin──► replaying ──────► replayed ──────► answered
 ///                                progress        answer
@@ -20,16 +20,16 @@ namespace vgpu {
 class replay_report {
 public:
   enum class phase {
-    first,     // no worker has executed calls before this epoch's
-    replaying, // the worker executes calls that the program made already
-    replayed,  // it executed them, and the program had no new result yet
-    answered,  // nothing is left to be told
+    first,     // no earlier worker has executed calls
+    replaying, // the worker executes calls that the program made before
+    replayed,  // the replay is done, and the program has no new result yet
+    answered,  // nothing is left to report
   };
-  /// The part of the call log that is replayed.
+  /// Describes the part of the call log that is replayed.
   struct range {
     std::uint64_t from = 0;
     std::uint64_t until = 0;
-    /// How many calls of the session lie before `from`.
+    /// Counts the session's calls before `from`.
     std::uint64_t calls_before = 0;
   };
 
@@ -37,22 +37,22 @@ public:
   replay_report(const session_lease& lease, const session_reports& reports)
       : lease_(lease), reports_(reports) {}
 
-  /// The worker of this epoch is the session's first.
+  /// Begins an epoch whose worker is the session's first.
   void begin_first() noexcept;
-  /// The worker of this epoch follows another. `replays` is false where it
-  /// begins with a state after which no calls were made.
+  /// Begins an epoch whose worker follows another. `replays` is false where the
+  /// worker restores a state after which no calls were made.
   void begin(const range& what, bool replays) noexcept;
 
-  /// What the worker reports of itself.
+  /// Takes the worker's report.
   void note(const data::progress& x);
-  /// The program got an answer that it waited for.
+  /// Records that the program got an answer that it waited for.
   void note_answer();
 
-  /// Whether the worker of this epoch follows another.
+  /// Returns whether the worker of this epoch follows another.
   bool follows() const noexcept { return phase_ != phase::first; }
-  /// Whether no call is executed a second time from now on.
+  /// Returns whether the replay is done.
   bool done() const noexcept { return phase_ != phase::replaying; }
-  /// Where the replay ends, in bytes from the log's beginning.
+  /// Returns where the replay ends, in bytes from the log's beginning.
   std::uint64_t until() const noexcept { return range_.until; }
 
 private:

@@ -13,8 +13,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Returns the handle of a session_client. As a blocking actor it has no static
-/// type: session_client::read_mailbox() takes what the type of the handle says.
+/// Returns the handle of a session_client. A blocking actor has no static type;
+/// session_client::read_mailbox() takes the messages of the handle's type.
 session_client_actor handle_of(const auto& x) {
   return caf::actor_cast<session_client_actor>(x);
 }
@@ -66,7 +66,7 @@ void session_client::work() {
   worker.sweep();
 }
 
-/// The program is gone, or does not follow the protocol.
+/// Ends the session, because the program is gone or violates the protocol.
 void session_client::end(const std::string& why) {
   if (phase_ == session_phase::ended)
     return;
@@ -74,14 +74,14 @@ void session_client::end(const std::string& why) {
   auto named = parts_ && !parts_->opened.program.name.empty();
   spdlog::info("{}: {}", named ? parts_->opened.program.name : "a program",
                why);
-  // The worker learns at once that there will be no more calls.
+  // The worker learns at once that no more calls will come.
   if (parts_)
     parts_->worker.send(data::detach{});
 }
 
 // -- waiting ------------------------------------------------------------------
 
-/// Whether the client waits for calls in the log, too.
+/// Returns whether the client waits for calls in the log, too.
 bool session_client::reads_calls() const {
   if (!parts_ || has_process_checkpoint(phase_))
     return sleeps(phase_);
@@ -90,7 +90,7 @@ bool session_client::reads_calls() const {
          (channel && channel->takes_calls());
 }
 
-/// How long to wait at most; negative: until something happens.
+/// Returns how long to wait at most; negative: until something happens.
 std::chrono::milliseconds session_client::patience() const {
   if (!parts_)
     return -1ms;
@@ -107,8 +107,7 @@ std::chrono::milliseconds session_client::patience() const {
   return std::max(rest, 1ms);
 }
 
-/// Waits until there is something to do. True where the program said
-/// something.
+/// Waits until there is work. Returns true where the program sent something.
 bool session_client::wait() {
   items_.clear();
   items_.push_back({program_.get(), POLLIN, 0});
@@ -145,7 +144,7 @@ void session_client::busy_poll_or_sleep(worker_channel* channel,
 
 // -- calls --------------------------------------------------------------------
 
-/// Sends calls to a worker that does not read them by itself.
+/// Sends calls to a forwarded worker.
 void session_client::forward() {
   auto* channel = parts_->worker.channel();
   if (!channel || has_process_checkpoint(phase_))
@@ -154,7 +153,8 @@ void session_client::forward() {
     end(ok.why().what);
 }
 
-/// The program of a session that sleeps has called: the manager finds room.
+/// Asks the manager for a place, because the program of a sleeping session has
+/// called.
 void session_client::wake_manager() {
   if (!sleeps(phase_) || !parts_->opened.reader.ready())
     return;
@@ -176,7 +176,7 @@ void session_client::take_snapshot() {
     enter(session_phase::snapshotting);
 }
 
-/// The program of a lost session gets an error for each call.
+/// Answers each call of a lost session's program with an error.
 void session_client::fail_calls() {
   if (phase_ != session_phase::lost)
     return;
@@ -197,7 +197,7 @@ void session_client::fail_calls() {
 
 void session_client::read_mailbox() {
   if (mailbox().empty())
-    return; // to make the handlers takes as long as to read some messages
+    return; // making the handlers takes as long as reading some messages
   receive_while([this] { return !mailbox().empty(); })(
       [this](lease_ptr& lease) { take_lease(*lease); },
       [this](refusal_ptr& why) { refuse(*why); },
@@ -226,8 +226,8 @@ void session_client::send_watched(const guest::watched& what) {
   end("has the vGPUs of its group");
 }
 
-/// There is no place yet. A program that loses its place later hears nothing:
-/// it sees a call that takes its time.
+/// Reports to the program why there is no place yet. A program that loses its
+/// place later gets no report: its call just takes longer.
 void session_client::send_waiting(const std::string& why) {
   if (parts_ && parts_->opened.hears_waiting && !parts_->lease.granted())
     (void)send_packet(program_.get(), guest::encode_waiting(why));
@@ -249,7 +249,7 @@ void session_client::read_program() {
     open(std::move(**in));
 }
 
-/// The program says what it wants.
+/// Takes the program's request.
 void session_client::open(packet in) {
   auto hello = guest::decode_hello(in.words);
   if (!hello)

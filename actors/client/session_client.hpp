@@ -1,4 +1,4 @@
-// A session's end on the program's host: the program's socket and log, and the
+// The client's actor for one session: it has the program's socket and log, and
 // one worker that serves them.
 #pragma once
 
@@ -25,20 +25,20 @@ namespace vgpu {
 
 struct session_parts;
 
-/// One thread a session, with the program's connection. spawn_session_client()
-/// spawns it.
+/// Serves one program, on a thread of its own. spawn_session_client() spawns
+/// it.
 ///
-/// It tells its owner once what the program wants, and from then on what the
-/// manager should hear. It ends when the program is gone (the owner monitors
-/// it), and where the program only watches, when that is answered.
+/// It sends its owner the program's request once, and then all messages for the
+/// manager. It ends when the program is gone, which the owner monitors. For a
+/// program that only watches it ends after the answer.
 ///
 /// It serves the program from one epoch at a time: before it hands the log to a
-/// new worker it makes sure that the old one is dead or has stopped.
+/// new worker, it makes sure that the former one is dead or has stopped.
 ///
 /// It owns the program's socket, the phase (session_phase) and the parts
 /// (session_parts). It decides what happens in which phase. The parts do it,
 /// and report back through return values, worker_listener and
-/// checkpoint_listener.
+/// checkpoint_listener. checkpoint_listener.
 class session_client final : public polling_actor,
                              private worker_listener,
                              private checkpoint_listener {
@@ -118,12 +118,12 @@ private:
   unique_fd program_;
   session_owner owner_;
   session_phase phase_ = session_phase::opening;
-  std::vector<pollfd> items_; // of one wait; the first is the program's
+  std::vector<pollfd> items_; // to poll; the first is the program's socket
   busy_poll busy_poll_{options_.busy_poll};
-  /// In the session's account are the calls before this one, by workers of
-  /// former epochs.
+  /// Holds the position up to which workers of former epochs have charged the
+  /// session's calls.
   std::uint64_t charged_before_ = 0;
-  /// Null while `opening`.
+  /// Holds the parts; null while `opening`.
   std::unique_ptr<session_parts> parts_;
 };
 

@@ -1,5 +1,5 @@
-// What a session_client takes: its messages and typed handle. The behaviour is
-// in session_client.hpp.
+// The messages and the typed handle of a session_client. The behaviour is in
+// session_client.hpp.
 #pragma once
 
 #include "actors/client/guest_codec.hpp"
@@ -11,8 +11,8 @@
 
 namespace vgpu {
 
-/// Grants the session a lease, each with a higher epoch than the one before, or
-/// changes the quota of the lease that it has.
+/// Grants the session a lease with a higher epoch than before, or changes the
+/// quota of its lease.
 using lease_ptr = std::shared_ptr<const control::lease>;
 
 /// Refuses a lease, or ends the session.
@@ -31,7 +31,7 @@ using restore_process_ptr = std::shared_ptr<const control::restore_process>;
 using watched_ptr = std::shared_ptr<const guest::watched>;
 
 /// Serves one program from one worker at a time. The client sends all of its
-/// messages, and all but the last are the manager's words about the session.
+/// messages. All but the last come from the manager.
 using session_client_actor = caf::typed_actor<
     // The manager granted a lease.
     caf::reacts_to<lease_ptr>,

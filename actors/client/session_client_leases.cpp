@@ -1,5 +1,5 @@
-// A session_client from lease to lease: how a worker gets the session, and how
-// it gives it away.
+// The part of session_client for leases: how a worker gets the session, and how
+// it hands the session over.
 #include "actors/client/forwarded_channel.hpp"
 #include "actors/client/guest_codec.hpp"
 #include "actors/client/mapped_channel.hpp"
@@ -26,7 +26,7 @@ void session_client::take_lease(const control::lease& lease) {
     serve(lease);
 }
 
-/// The session keeps its place, and has more or less of it.
+/// Changes the quota of a session that keeps its place.
 void session_client::resize(std::uint64_t quota) {
   auto& lease = parts_->lease;
   if (lease.current().quota == quota)
@@ -64,8 +64,8 @@ void session_client::serve(const control::lease& next) {
     end(ok.why().what);
 }
 
-/// Makes sure that the former worker executes nothing. False where it cannot be
-/// known.
+/// Makes sure that the former worker executes nothing. Returns false where that
+/// cannot be known.
 bool session_client::pass_fence() {
   auto& lease = parts_->lease;
   auto ok = parts_->fence.pass(lease.former(), lease.epoch());
@@ -77,14 +77,13 @@ bool session_client::pass_fence() {
   return false;
 }
 
-/// Drops the former worker, and chooses what the next one begins with. False
-/// where there is nothing.
+/// Drops the former worker, and chooses what the next one restores. Returns
+/// false where there is nothing to begin with.
 bool session_client::choose_beginning() {
   auto& restore = parts_->restore;
   auto& worker = parts_->worker;
   auto* state = restore.held();
-  // A state that a dead worker had restored has become its memory, and is no
-  // state any more.
+  // A state that a dead worker had restored became its memory and is lost.
   if (state && !state->snapshot && worker.channel() &&
       worker.channel()->restored_unheard()) {
     restore.discard();
@@ -115,8 +114,8 @@ void session_client::begin_replay(bool follows) {
                replays);
 }
 
-/// There is nothing left to serve the program from: it gets a CUDA error from
-/// now on, as it does when a GPU falls off the bus.
+/// Ends the session where nothing is left to serve the program from. From now
+/// on the program gets a CUDA error, as it does when a GPU falls off the bus.
 void session_client::lose_session(const std::string& why) {
   enter(session_phase::lost);
   auto& parts = *parts_;
@@ -139,7 +138,7 @@ void session_client::lose_session(const std::string& why) {
 
 // -- the lease's worker -------------------------------------------------------
 
-/// Whether the worker of the lease can map the call log.
+/// Returns whether the worker of the lease can map the call log.
 bool session_client::maps_log() const {
   return options_.transport != transport::forwarded &&
          parts_->lease.current().worker.host == parts_->opened.program.host;
@@ -182,7 +181,7 @@ void session_client::attach_forwarded() {
                lease.worker.endpoint);
 }
 
-/// What the worker is shown of the session.
+/// Returns the message that describes the session to the worker.
 data::attach session_client::make_attach(std::uint64_t answers_seen) const {
   auto* state = parts_->restore.held();
   data::attach x;
@@ -256,7 +255,7 @@ void session_client::on_message(const data::head& head,
   }
 }
 
-/// A replay brought other bytes than the program has had.
+/// Reports that a replay's results differ from those that the program got.
 void session_client::report_difference(const data::differs& x) {
   std::string calls;
   for (auto call : x.calls)
@@ -266,8 +265,8 @@ void session_client::report_difference(const data::differs& x) {
       "replay-differs",
       reports.program() + " on vGPU " +
           std::to_string(parts_->lease.current().vgpu.value) +
-          ": the replay brought other bytes than the program has had, in call "
-          "number " +
+          ": a replay's result differs from the one that the program got, in "
+          "call number " +
           calls + (x.total > x.calls.size() ? " and others" : "") + " (" +
           std::to_string(x.total) +
           " in all); a kernel of it gives another result each time");
@@ -277,7 +276,7 @@ void session_client::report_difference(const data::differs& x) {
 
 // -- checkpoints --------------------------------------------------------------
 
-/// The checkpoint that is under way, or null.
+/// Returns the checkpoint under way, or null.
 checkpoint_taker* session_client::checkpoint() const {
   switch (phase_) {
   case session_phase::snapshotting:
@@ -289,9 +288,8 @@ checkpoint_taker* session_client::checkpoint() const {
   }
 }
 
-/// The manager orders the session's state. An order may come again, as the
-/// first may have been lost: the manager hears how that one ends, or has heard
-/// it.
+/// Takes the manager's order to pause the session. A repeated order, whose
+/// first one may have been lost, gets the outcome of the first.
 void session_client::pause(const control::pause_session& order) {
   if (!parts_)
     return;
@@ -304,7 +302,7 @@ void session_client::pause(const control::pause_session& order) {
       lease.epoch() != order.epoch)
     return refuse("it is not served in this epoch");
   switch (phase_) {
-  case session_phase::snapshotting: // which is soon done
+  case session_phase::snapshotting: // this one is done soon
     return parts_->handover.postpone(order);
   case session_phase::checkpointing:
   case session_phase::checkpointed:
@@ -340,7 +338,7 @@ void session_client::on_state(held_state state) {
 void session_client::on_process_checkpointed(const data::checkpointed& stopped,
                                              std::chrono::nanoseconds stood) {
   enter(session_phase::process_checkpointed);
-  // The client watches whether the program calls, as the worker does not.
+  // The client watches for the program's calls, because the worker does not.
   parts_->opened.reader.rewind(stopped.position);
   parts_->process.begin(stopped, stood);
 }
@@ -351,14 +349,14 @@ void session_client::on_checkpoint_over() {
     pause(*order);
 }
 
-/// There is room again for the process that was checkpointed.
+/// Resumes the checkpointed process, because there is room for it again.
 void session_client::restore_process(const control::restore_process& order) {
   if (!parts_ || !has_process_checkpoint(phase_) ||
       parts_->lease.epoch() != order.epoch)
     return;
   enter(session_phase::resuming);
   parts_->process.resume();
-  // The manager ignores what is said of the worker of a suspended session.
+  // The manager ignores suspicions of a suspended session's worker.
   parts_->lease.trust_again();
   if (!parts_->worker.ready())
     return suspect(
@@ -370,7 +368,7 @@ void session_client::on_process_resumed() {
   if (!has_process_checkpoint(phase_))
     return;
   enter(session_phase::serving);
-  // The worker has what was sent before it was checkpointed.
+  // The worker has the calls that were sent before it was checkpointed.
   auto* channel = parts_->worker.channel();
   if (auto sent = channel ? channel->sent() : std::nullopt)
     parts_->opened.reader.rewind(*sent);

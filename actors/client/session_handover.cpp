@@ -13,8 +13,8 @@ void session_handover::begin(const control::pause_session& order) {
   auto mapped = parts().worker.is_mapped();
   data::checkpoint wanted{.compress = !mapped, .order = begin_progress()};
   wanted.may_checkpoint_process = order.suspend;
-  // Lent memory is of use on this host alone, so a session that hands it over
-  // needs something else to begin with.
+  // Lent memory is useful on this host only, so the session needs something
+  // else to recover from.
   if (mapped && parts().opened.is_protected())
     wanted.lend_to = order.lend_to;
   parts().worker.send(std::move(wanted));
@@ -74,7 +74,7 @@ result<bool> session_handover::transfer() {
   return inflow_->complete();
 }
 
-/// Whether the state that came is the one that the worker announced.
+/// Returns a fault unless the state that arrived is the announced one.
 status session_handover::check(int file, std::size_t& lent_count) const {
   auto state = state_reader::open(file);
   if (!state)
@@ -89,7 +89,7 @@ status session_handover::check(int file, std::size_t& lent_count) const {
   return {};
 }
 
-/// Puts a large state on a disk. Its file has no name: it goes with its
+/// Moves a large state to a disk. Its file has no name, so it ends with its
 /// descriptor.
 status session_handover::spill(unique_fd& file, std::uint64_t bytes) const {
   if (bytes <= options_.state_memory)

@@ -1,4 +1,4 @@
-// A session that leaves its worker: to another one, or until it is resumed.
+// Takes a session off its worker, for another worker or until it is resumed.
 #pragma once
 
 #include "actors/client/checkpoint_taker.hpp"
@@ -20,10 +20,10 @@ namespace vgpu {
 
 /// Carries out the manager's orders to pause a session: checkpoints its worker
 /// and transfers the state to this client. If anything fails before the state
-/// is here, the worker goes on and the session runs where it was.
+/// is here, the worker continues and the session runs where it was.
 ///
-/// It sends the worker orders, and answers the manager. The states of one
-/// checkpoint are drawn at checkpoint_taker.
+/// It sends orders to the worker, and answers the manager. checkpoint_taker
+/// draws the states of one checkpoint.
 class session_handover final : public checkpoint_taker {
 public:
   session_handover(const checkpoint_parts& parts,
@@ -33,13 +33,13 @@ public:
   /// Begins to carry out an order. Precondition: a worker is ready and no
   /// checkpoint is under way.
   void begin(const control::pause_session& order);
-  /// Keeps an order until the snapshot that is under way is taken.
+  /// Keeps an order until the snapshot under way is taken.
   void postpone(const control::pause_session& order) { postponed_ = order; }
-  /// The order that was kept; nothing the second time.
+  /// Returns the postponed order once, or nothing.
   std::optional<control::pause_session> take_postponed() {
     return std::exchange(postponed_, std::nullopt);
   }
-  /// The session is lost: whoever ordered to pause it hears why.
+  /// Answers an order to pause a session that is lost.
   void refuse(const std::string& why);
 
   void give_up(const std::string& why, bool lasting) override;
@@ -63,9 +63,9 @@ private:
 
   const session_client_options& options_;
   std::optional<control::pause_session> postponed_;
-  unique_fd file_; // the state, of a mapped worker
-  unique_fd lent_; // the memory that it lends
-  /// The state, of a forwarded worker.
+  unique_fd file_; // the state of a mapped worker
+  unique_fd lent_; // the memory that the state lends
+  /// Receives the state of a forwarded worker.
   std::optional<state_inflow> inflow_;
 };
 

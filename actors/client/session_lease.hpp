@@ -1,4 +1,4 @@
-// What the manager granted a session, epoch by epoch.
+// The leases that the manager grants a session, one for each epoch.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -11,8 +11,8 @@
 
 namespace vgpu {
 
-/// The lease of a session, the one before it, and whether the current lease's
-/// worker is suspected.
+/// Holds the lease of a session, the one before it, and whether the current
+/// lease's worker is suspected.
 ///
 ///           grant                suspect
 ///   none ──────────► trusted ──────────────► suspected
@@ -23,15 +23,15 @@ namespace vgpu {
 /// It belongs to the session_client's thread. The other parts read it.
 class session_lease {
 public:
-  /// What an offered lease changes.
+  /// Names what an offered lease changes.
   enum class change {
-    nothing, // it is of an older epoch
-    quota,   // it is of the current epoch: the same place, more or less of it
-    place,   // it is of a later epoch
+    nothing, // it has an older epoch
+    quota,   // it has the current epoch and another quota
+    place,   // it has a later epoch
   };
 
-  /// The lease under which a former client of the program served the session.
-  /// Its worker may still run.
+  /// Takes the lease under which a former client of the program served the
+  /// session. Its worker may still run.
   void take_over(control::lease former) { former_ = std::move(former); }
 
   change compare(const control::lease& offered) const noexcept;
@@ -45,22 +45,22 @@ public:
   bool granted() const noexcept { return current_.has_value(); }
   /// Precondition: granted().
   const control::lease& current() const noexcept { return *current_; }
-  /// The lease whose worker may still execute the session's calls.
+  /// Returns the lease whose worker may still execute the session's calls.
   const std::optional<control::lease>& former() const noexcept {
     return former_;
   }
-  /// Whether a worker of an earlier epoch may have executed calls.
+  /// Returns whether a worker of an earlier epoch may have executed calls.
   bool follows_another() const noexcept {
     return former_ && former_->epoch != current_->epoch;
   }
-  /// To be called when the former lease's worker is fenced.
+  /// Call it when the former lease's worker is fenced.
   void forget_former() noexcept { former_.reset(); }
 
-  /// 0 where no lease was granted.
+  /// Returns 0 where no lease was granted.
   session_id session() const noexcept {
     return current_ ? current_->session : session_id{};
   }
-  /// 0 where no lease was granted.
+  /// Returns 0 where no lease was granted.
   vgpu::epoch epoch() const noexcept {
     return current_ ? current_->epoch : vgpu::epoch{};
   }
@@ -68,11 +68,11 @@ public:
   void suspect(const std::string& why);
   void trust_again() noexcept { suspected_ = false; }
   bool suspected() const noexcept { return suspected_; }
-  /// Why a worker was suspected the last time, in whatever epoch.
+  /// Says why a worker was last suspected, in any epoch.
   const std::string& last_suspicion() const noexcept { return last_suspicion_; }
 
   /// Leaves the current lease in the shared memory for another client, which
-  /// takes the session up if this one dies.
+  /// adopts the session if this one dies.
   void write_ticket(control_header& header) const;
 
 private:

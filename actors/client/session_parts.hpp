@@ -18,9 +18,8 @@
 
 namespace vgpu {
 
-/// What a session_client is made of from the moment its program opens its
-/// session. Each part gets what it may touch, and all of that comes before it
-/// here.
+/// Holds the parts of a session_client from the moment when its program opens
+/// its session. Each part refers only to parts before it.
 struct session_parts {
   session_parts(opened_session what, const session_client_options& options,
                 const session_owner& client, checkpoint_listener& listener)
@@ -33,27 +32,27 @@ struct session_parts {
   session_parts(const session_parts&) = delete;
   session_parts& operator=(const session_parts&) = delete;
 
-  /// The program's facts, its memory and its call log.
+  /// Holds the program's description, its memory and its call log.
   opened_session opened;
-  /// What the manager granted.
+  /// Holds the manager's lease.
   session_lease lease;
-  /// What the manager hears.
+  /// Sends reports to the manager.
   session_reports reports;
   /// Keeps a former worker from executing.
   worker_fence fence;
-  /// How far a worker has replayed.
+  /// Follows the worker's replay.
   replay_report replay;
-  /// What the next worker begins with.
+  /// Chooses what the next worker restores.
   session_restore restore;
-  /// Where answers of a forwarded worker go.
+  /// Writes the answers of a forwarded worker.
   answer_delivery answers;
-  /// The way to the worker.
+  /// Connects to the worker.
   session_worker worker;
-  /// The checkpoint by which the session leaves its worker.
+  /// Takes the checkpoint with which the session leaves its worker.
   session_handover handover;
-  /// The checkpoints by which it is protected.
+  /// Takes the snapshots that protect the session.
   session_snapshots snapshots;
-  /// The worker process that was checkpointed as it is.
+  /// Describes the checkpointed worker process.
   checkpointed_process process;
 };
 

@@ -1,15 +1,15 @@
-// Where a session is, as its client sees it.
+// The phase of a session, as its client sees it.
 #pragma once
 
 namespace vgpu {
 
-/// The phase of a session_client.
+/// Names the phase of a session_client.
 ///
 /// The program opens its session, and a worker serves it:
 ///
 ///   opening ──program──► asking ──lease──► serving
 ///
-/// The worker takes a snapshot and goes on:
+/// The worker takes a snapshot and continues:
 ///
 ///   serving ──due──► snapshotting ──taken or given up──► serving
 ///
@@ -23,7 +23,8 @@ namespace vgpu {
 ///     │          attached                              ▼  │ lease
 ///     └──────────────────────────────────────── restoring ◄
 ///
-/// The worker has no state to give, so its process is checkpointed as it is:
+/// The session's state cannot be described, so the driver checkpoints the
+/// worker's process:
 ///
 ///                                         program calls
 ///   checkpointing ──► process_checkpointed ──────────► process_called
@@ -44,14 +45,15 @@ namespace vgpu {
 /// Whether the worker is suspected is no phase, but belongs to its lease
 /// (session_lease). How far it has replayed is replay_report's.
 enum class session_phase {
-  /// The program has not said what it wants.
+  /// The program has not sent its request.
   opening,
-  /// No worker was given the session.
+  /// No worker has the session yet.
   asking,
   /// There is a lease of a later epoch, and a former worker may still run. Only
   /// another lease ends this phase.
   fencing,
-  /// The lease's worker was given a state, and did not say that it restored it.
+  /// The lease's worker has received a state, and has not reported that it
+  /// restored it.
   restoring,
   /// The lease's worker executes the program's calls.
   serving,
@@ -60,15 +62,16 @@ enum class session_phase {
   /// The lease's worker was ordered to checkpoint the session and to hand over
   /// the state.
   checkpointing,
-  /// The state is here, its worker was released, and no call was made since.
+  /// The state is here, its worker was released, and the program made no call
+  /// since.
   checkpointed,
-  /// The state is here, and the manager knows that the program calls.
+  /// The state is here, and the manager knows that the program has called.
   called,
   /// The driver checkpointed the worker's process in place of a state. The
-  /// worker stays the session's, and no call was made since.
+  /// worker still belongs to the session, and the program made no call since.
   process_checkpointed,
   /// The worker's process is checkpointed, and the manager knows that the
-  /// program calls.
+  /// program has called.
   process_called,
   /// The worker's process was ordered to resume.
   resuming,
@@ -79,21 +82,21 @@ enum class session_phase {
   ended,
 };
 
-/// Whether the session sleeps until its program calls. The client watches for
-/// calls, as no worker does.
+/// Returns whether the session sleeps until its program calls. No worker reads
+/// the log then, so the client watches for calls.
 constexpr bool sleeps(session_phase x) noexcept {
   return x == session_phase::checkpointed ||
          x == session_phase::process_checkpointed;
 }
 
-/// Whether the session's worker is a process that the driver checkpointed and
-/// that was not ordered to resume.
+/// Returns whether the session's worker is a checkpointed process that was not
+/// ordered to resume.
 constexpr bool is_process_away(session_phase x) noexcept {
   return x == session_phase::process_checkpointed ||
          x == session_phase::process_called;
 }
 
-/// Whether the session has a checkpointed process that did not resume yet.
+/// Returns whether the session has a checkpointed process that has not resumed.
 constexpr bool has_process_checkpoint(session_phase x) noexcept {
   return is_process_away(x) || x == session_phase::resuming;
 }

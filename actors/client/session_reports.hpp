@@ -1,4 +1,4 @@
-// What a session's client tells the manager.
+// The reports of a session's client to the manager.
 #pragma once
 
 #include "actors/client/client_actor.hpp"
@@ -14,24 +14,24 @@ namespace vgpu {
 
 /// Sends messages of one session to the manager, by way of the client actor.
 ///
-/// It reads the lease and the program's name, and touches nothing else. It
-/// belongs to the session_client's thread.
+/// It reads the lease and the program's name, and changes nothing. It belongs
+/// to the session_client's thread.
 class session_reports {
 public:
-  /// `client`: the session_client's owner. `lease` and `opened` must outlive
-  /// the object.
+  /// Takes the session_client's owner. `lease` and `opened` must outlive the
+  /// object.
   session_reports(session_owner client, const session_lease& lease,
                   const opened_session& opened)
       : client_(std::move(client)), lease_(lease), opened_(opened) {}
 
   void tell(control::body what) const;
-  /// Tells of an event of the current lease. `kind` is one of those that
-  /// `vgpu events` lists.
+  /// Reports an event of the current lease. `kind` is one that `vgpu events`
+  /// lists.
   void tell_event(std::string kind, std::string text) const;
-  /// Makes such an event, for numbers to be added.
+  /// Returns such an event, to which the caller can add numbers.
   control::event make_event(std::string kind, std::string text) const;
-  /// Answers an order of the current lease that cannot be carried out: the
-  /// session runs on where it is.
+  /// Refuses an order of the current lease that cannot be carried out. The
+  /// session then runs on where it is.
   void refuse_pause(const std::string& why) const;
 
   const std::string& program() const noexcept { return opened_.program.name; }

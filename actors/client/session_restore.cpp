@@ -13,7 +13,8 @@ namespace vgpu {
 
 namespace {
 
-/// So many workers try to restore a state before something else is tried.
+/// Limits the workers that try to restore a state before something else is
+/// tried.
 constexpr unsigned most_tries = 2;
 
 } // namespace
@@ -21,15 +22,16 @@ constexpr unsigned most_tries = 2;
 bool session_restore::offer_lent(bool here) {
   if (!held_ || !held_->lent)
     return true;
-  std::string why = "it goes on elsewhere than where its memory is";
+  std::string why =
+      "its next worker is on another host than the memory that it lent";
   if (here) {
-    // The worker takes the memory out of the parcel that it is given.
+    // The worker empties the parcel that it gets.
     auto copy = copy_parcel(held_->lent, held_->lent_count);
     if (copy) {
       held_->offered = std::move(*copy);
       return true;
     }
-    why = "the memory that goes along is lost: " + copy.why().what;
+    why = "the memory that its state lends is lost: " + copy.why().what;
   }
   held_.reset();
   reports_.tell_event("state-refused",
@@ -51,26 +53,26 @@ void session_restore::choose() {
   opened_.reader.rewind(held_ ? held_->position : 0);
 }
 
-/// A driver may put variables elsewhere when fewer modules were loaded before
-/// them, so a state may be impossible to restore. It is given up as soon as
-/// something else would do.
+/// Gives up a state that may be impossible to restore: a driver may put
+/// variables elsewhere when fewer modules were loaded before them. It is given
+/// up as soon as there is an alternative.
 void session_restore::give_up_tried(bool whole_journal) {
   auto refused = std::exchange(held_, std::nullopt);
   if ((refused->snapshot || !hold_snapshot()) && !whole_journal) {
-    held_ = std::move(refused); // nothing else is left
+    held_ = std::move(refused); // there is no alternative
     return;
   }
   snapshot_useless_ = refused->snapshot;
   reports_.tell_event(
       "state-refused",
-      reports_.program() + " could not be taken up from its " +
+      reports_.program() + " could not be restored from its " +
           (refused->snapshot ? "snapshot" : "state") + ": " +
           lease_.last_suspicion() + "; it is recovered from its " +
           (held_ ? "snapshot and the calls since" : "whole journal"));
 }
 
 /// Holds the newest snapshot, if there is one that fits the log. A session
-/// whose protection was lowered has no journal behind it.
+/// whose protection was lowered has no journal after it.
 bool session_restore::hold_snapshot() {
   auto& header = opened_.header();
   auto newest = header.newest.load();
@@ -104,15 +106,15 @@ void session_restore::restored(bool follows) {
                                     milliseconds});
   };
   if (!held_) {
-    // The session may have been suspended under another client, and whoever
-    // resumed it waits for this.
+    // The session may have been suspended under another client, and the command
+    // that resumed it waits for this.
     if (follows)
       tell(0, 0);
     return;
   }
   std::chrono::duration<double, std::milli> took =
       std::chrono::steady_clock::now() - held_->began;
-  // After a failure the replay is what the manager hears of.
+  // After a failure only the replay is reported to the manager.
   tell(held_->snapshot ? 0 : held_->bytes, took.count());
   held_.reset();
 }

@@ -1,4 +1,4 @@
-// What the next worker of a session begins with.
+// Chooses what the next worker of a session restores.
 #pragma once
 
 #include "actors/client/held_state.hpp"
@@ -15,8 +15,8 @@
 
 namespace vgpu {
 
-/// Holds the state with which a session's next worker begins, and chooses
-/// between that state, the newest snapshot and the whole journal.
+/// Holds the state that a session's next worker restores, and chooses between
+/// that state, the newest snapshot and the whole journal.
 ///
 ///   nothing ──hold──► a state ──restored──► nothing
 ///      │                 │ given to two workers, which could not restore it
@@ -25,11 +25,11 @@ namespace vgpu {
 ///                                      likewise
 ///
 /// It reads the session's memory and lease, moves the call log's reader to the
-/// chosen beginning, and tells the manager what was given up. It belongs to the
-/// session_client's thread.
+/// chosen beginning, and reports to the manager what was given up. It belongs
+/// to the session_client's thread.
 class session_restore {
 public:
-  /// All must outlive the object.
+  /// Takes references, which must outlive the object.
   session_restore(opened_session& opened, const session_lease& lease,
                   const session_reports& reports)
       : opened_(opened), lease_(lease), reports_(reports) {}
@@ -38,26 +38,27 @@ public:
   void hold(held_state state) { held_ = std::move(state); }
   /// Gives up the state, if there is one.
   void discard() noexcept { held_.reset(); }
-  /// The state, or null.
+  /// Returns the state, or null.
   const held_state* held() const noexcept { return held_ ? &*held_ : nullptr; }
 
-  /// Readies a copy of the memory that the state lends. Where the next worker
-  /// cannot have it, the state is given up, and the result is false. `here`:
-  /// the next worker is on this host and maps the call log.
+  /// Makes a copy of the memory that the state lends. Where the next worker
+  /// cannot have it, gives up the state and returns false. `here` says that the
+  /// next worker is on this host and maps the call log.
   bool offer_lent(bool here);
-  /// Chooses what the worker of the current lease begins with.
+  /// Chooses what the worker of the current lease restores.
   void choose();
-  /// A worker serves the session, and needs the state no more. Tells the
-  /// manager. `follows`: another worker served the session before it.
+  /// Drops the state, which the serving worker does not need any more, and
+  /// reports to the manager. `follows` says that another worker served the
+  /// session before it.
   void restored(bool follows);
 
-  /// The bytes that a worker asks for. Empty where there are none.
+  /// Returns the bytes that a worker asks for, or null where there are none.
   std::shared_ptr<const std::vector<std::byte>>
   part(const data::state_wanted& wanted) const;
-  /// Whether no worker could restore the last snapshot, so that no other is
-  /// worth taking.
+  /// Returns whether no worker could restore the last snapshot, so that another
+  /// is not worth taking.
   bool snapshot_useless() const noexcept { return snapshot_useless_; }
-  /// How many of the session's calls the chosen snapshot covers.
+  /// Returns how many of the session's calls the chosen snapshot covers.
   std::uint64_t calls_before() const noexcept { return calls_before_; }
 
 private:

@@ -15,14 +15,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Snapshots come too often for an event each.
+/// Limits the events about snapshots, which come too often for one each.
 constexpr auto reported_every = 60s;
-/// How soon a failed snapshot is tried again while the journal fills, at first
-/// and at last.
+/// Say how soon a failed snapshot is tried again while the journal fills, at
+/// first and at last.
 constexpr std::chrono::milliseconds soonest_retry = 200ms;
 constexpr std::chrono::milliseconds latest_retry = 10s;
-/// For one part of the time that snapshots take the devices, the program has so
-/// many parts. Its host is left alone for as long as one takes in all.
+/// Gives the program at least so many times the time for which snapshots stop
+/// the devices. Snapshots also leave its host alone for as long as one takes in
+/// total.
 constexpr int work_per_pause = 9;
 
 unique_fd duplicate_of(int fd) {
@@ -37,7 +38,8 @@ std::chrono::milliseconds session_snapshots::period() const {
   return std::chrono::milliseconds{parts().opened.specification.snapshot_ms};
 }
 
-/// Whether the program asked for snapshots, even when its journal is short.
+/// Returns whether the program asked for snapshots even when its journal is
+/// short.
 bool session_snapshots::by_period() const {
   return parts().opened.specification.protection ==
          control::protection::snapshot;
@@ -64,32 +66,32 @@ void session_snapshots::begin_if_due() {
   auto& header = parts().opened.header();
   if (header.tail.load() != header.covered.load())
     begin();
-  else // nothing was called since
+  else // no call was made since
     next_ = clock::now() + period();
 }
 
-/// Bytes of calls that no snapshot covers. The program writes these words, so
-/// they may be any numbers.
+/// Returns the bytes of calls that no snapshot covers. The program writes these
+/// words, so any value may occur.
 std::uint64_t session_snapshots::uncovered() const {
   auto& header = parts().opened.header();
   auto tail = header.tail.load();
   return tail - std::min(tail, header.covered.load());
 }
 
-/// The log tells it, as this client may be new and have missed the notice.
+/// Reads the log, because a new client may have missed the notice.
 void session_snapshots::measure_journal() {
   fills_ = parts().opened.is_protected() && uncovered() > journal_limit_;
 }
 
-/// Sets how long the journal may grow until the next snapshot, after one of so
+/// Sets how far the journal may grow before the next snapshot, after one of so
 /// many bytes.
 void session_snapshots::expect_state(std::uint64_t bytes) {
   journal_limit_ = snapshot_after(parts().opened.area->log_capacity(), bytes);
   parts().opened.header().snapshot_after = journal_limit_;
 }
 
-/// The program has lowered its protection by itself, before it had what it
-/// shares: there is no moment with a journal that promises too much.
+/// Handles the program's notice that it shares. The program has lowered its
+/// protection before, so no journal promises too much at any moment.
 void session_snapshots::note_sharing() {
   (void)parts().opened.area->lower_protection();
   if (std::exchange(sharing_reported_, true))
@@ -99,9 +101,9 @@ void session_snapshots::note_sharing() {
   reports.tell_event(
       "protection-lowered",
       reports.program() +
-          " shares GPU memory or events with another process, and what two do "
-          "to one memory cannot be done again in order; from now on its "
-          "session is not protected");
+          " shares GPU memory or events with another process, and a replay "
+          "cannot repeat the work of both in order; from now on its session "
+          "is not protected");
 }
 
 void session_snapshots::note_filling() {
@@ -116,7 +118,7 @@ void session_snapshots::note_filling() {
   if (!parts().opened.places.in_memory())
     give_up("its program has no room for one", true);
   else if (restore_.snapshot_useless())
-    give_up("no worker could take up the last", true);
+    give_up("no worker could restore the last one", true);
 }
 
 // -- taking one ---------------------------------------------------------------
@@ -139,7 +141,8 @@ void session_snapshots::begin() {
   parts().worker.send_with(std::move(order), descriptors);
 }
 
-/// A mapped worker writes the snapshot while the program waits.
+/// Bounds the time in which a mapped worker writes the snapshot while the
+/// program waits.
 std::chrono::milliseconds session_snapshots::rest_within() const {
   constexpr std::chrono::milliseconds mapped_within = 5s;
   return parts().worker.is_mapped()
@@ -147,9 +150,9 @@ std::chrono::milliseconds session_snapshots::rest_within() const {
              : options_.pause_within;
 }
 
-/// The snapshot of a forwarded worker travels part by part, while the worker
-/// goes on. The newest snapshot has most of it already, and so has the one
-/// before, whose place it takes.
+/// Begins to receive the snapshot. That of a forwarded worker comes part by
+/// part while the worker continues. Most of it is in the newest snapshot
+/// already, and in the older one that it overwrites.
 status session_snapshots::begin_transfer(data::checkpointed& x,
                                          std::vector<unique_fd>) {
   if (parts().worker.is_mapped())
@@ -192,7 +195,7 @@ void session_snapshots::finish() {
   if (state->index().position != what.position ||
       what.position > header.tail.load())
     return give_up("its state is of another call", false);
-  // From here on it is the newest.
+  // From here on this one is the newest.
   header.newest.store(static_cast<std::uint32_t>(place + 1));
   opened.area->publish_covered(what.position);
   give_back_places(place, what.on_disk);
@@ -216,10 +219,10 @@ void session_snapshots::schedule_next(std::chrono::nanoseconds pause) {
   next_ = std::max(rested_, current().began + period());
 }
 
-/// Gives back the memory of the places that the newest snapshot replaces. The
-/// place that the next one takes is kept where it will be written soon, as what
-/// did not change need not be written again. That is so of each one that
-/// travels: to copy most of it once more takes the client longer than all the
+/// Frees the memory of the places that the newest snapshot replaces. The place
+/// of the next one is kept where it will be written soon, because unchanged
+/// contents need not be written again. That holds for every received snapshot,
+/// since copying most of it again takes the client longer than everything else.
 /// rest.
 void session_snapshots::give_back_places(std::size_t newest,
                                          bool on_disk) const {
@@ -242,8 +245,7 @@ void session_snapshots::note_travel(std::uint64_t bytes) {
                 (clock::now() - current().began) / 1ms);
 }
 
-/// Tells the manager of the first snapshot, and from time to time of those
-/// since.
+/// Reports the first snapshot to the manager, and later ones from time to time.
 void session_snapshots::report(std::uint64_t bytes,
                                std::chrono::nanoseconds pause) {
   ++account_.count;
@@ -275,7 +277,7 @@ void session_snapshots::report(std::uint64_t bytes,
 
 // -- taking none --------------------------------------------------------------
 
-/// The session runs on, under the snapshot before, if there is one.
+/// Lets the session run on under the former snapshot, if there is one.
 void session_snapshots::give_up(const std::string& why, bool lasting) {
   if (running())
     parts().worker.send(data::go_on{});
@@ -289,7 +291,7 @@ void session_snapshots::give_up(const std::string& why, bool lasting) {
                              "; its journal grows on");
   }
   retry_later();
-  // Before the program stands still for ever.
+  // Otherwise the program would stand still for ever.
   if (lasting && fills_ &&
       uncovered() > parts().opened.area->log_capacity() / 4 * 3)
     lower_protection(why);
@@ -299,7 +301,8 @@ void session_snapshots::give_up(const std::string& why, bool lasting) {
   parts().listener.on_checkpoint_over();
 }
 
-/// The longer a failed snapshot took the devices, the later the next is due.
+/// Delays the next snapshot; the longer a failed one stopped the devices, the
+/// more.
 void session_snapshots::retry_later() {
   using phase = data::checkpointing::phase;
   auto now = clock::now();

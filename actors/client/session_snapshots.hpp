@@ -1,5 +1,5 @@
-// Snapshots: a session's state, taken while its worker goes on, so that the
-// calls before it are never replayed and their memory can be given back.
+// Takes snapshots: a session's state, taken while its worker continues. The
+// calls before a snapshot are never replayed, and their memory can be freed.
 #pragma once
 
 #include "actors/client/checkpoint_taker.hpp"
@@ -21,38 +21,39 @@ namespace vgpu {
 
 /// Decides when a session's snapshot is due, takes it, and keeps it.
 ///
-/// Snapshots lie where the program holds them (schema/log/snapshot_files.hpp)
-/// and are named in the control area once they are complete: a client that dies
-/// leaves the newest to the next, and with the program they are gone. The
-/// program can write all of it, so what is found there is checked as if a
-/// stranger had made it.
+/// Snapshots lie in files that the program holds
+/// (schema/log/snapshot_files.hpp). The control area names each one once it is
+/// complete. So a client that dies leaves the newest one to its successor, and
+/// they end with the program. The program can write all of it, so the client
+/// trusts nothing there.
 ///
-/// It sends the worker orders, writes the program's snapshot files and control
-/// area, and tells the manager. The states of one checkpoint are drawn at
-/// checkpoint_taker.
+/// It sends orders to the worker, writes the program's snapshot files and
+/// control area, and reports to the manager. checkpoint_taker draws the states
+/// of one checkpoint.
 class session_snapshots final : public checkpoint_taker {
 public:
-  /// All must outlive the object.
+  /// Takes references, which must outlive the object.
   session_snapshots(const checkpoint_parts& parts,
                     const session_client_options& options,
                     const session_restore& restore)
       : checkpoint_taker(parts), options_(options), restore_(restore) {}
 
-  /// A worker of a new epoch is about to serve the session.
+  /// Prepares for the worker of a new epoch.
   void begin_epoch();
-  /// When the next snapshot is due; clock::time_point::max() where none is
-  /// wanted or possible. To be asked only while the session could take one.
+  /// Returns when the next snapshot is due, or clock::time_point::max() where
+  /// none is wanted or possible. Call it only while the session could take one.
   clock::time_point due() const;
   /// Begins a snapshot if one is due. Precondition: a worker is ready and no
   /// checkpoint is under way.
   void begin_if_due();
 
-  /// Looks how much of the journal no snapshot covers.
+  /// Measures how much of the journal no snapshot covers.
   void measure_journal();
-  /// The program says that its journal fills. It says so again and again while
-  /// it waits for room. Precondition: no handover is under way.
+  /// Takes the program's notice that its journal fills, which the program
+  /// repeats while it waits for room. Precondition: no handover is under way.
   void note_filling();
-  /// The program says that it shares memory or events with another process.
+  /// Takes the program's notice that it shares memory or events with another
+  /// process.
   void note_sharing();
 
   bool has_work() const noexcept override {
@@ -62,10 +63,10 @@ public:
   void abandon() noexcept override;
 
 private:
-  /// Snapshots since the manager was last told of some.
+  /// Counts the snapshots since the last report to the manager.
   struct account {
     std::uint64_t count = 0;
-    std::uint64_t travelled = 0; // bytes from a worker elsewhere
+    std::uint64_t travelled = 0; // bytes received from a forwarded worker
     std::chrono::nanoseconds longest{0};
   };
 
@@ -94,18 +95,18 @@ private:
   const session_restore& restore_;
 
   clock::time_point next_{};   // when the next is due
-  clock::time_point rested_{}; // none is due earlier after the last one
+  clock::time_point rested_{}; // the next is not due before this
   std::chrono::milliseconds retry_after_{200};
-  std::uint64_t journal_limit_ = 0; // bytes of calls until the next
+  std::uint64_t journal_limit_ = 0; // bytes of calls before the next is due
   bool fills_ = false;              // the journal has reached the limit
   bool sharing_reported_ = false;
-  std::string trouble_; // why the last one failed, as the manager knows it
+  std::string trouble_; // why the last one failed, as reported to the manager
   account account_;
   clock::time_point reported_{};
 
-  /// Of the snapshot that is under way: its place in memory and on the disk,
+  /// Holds the place of the snapshot under way, in memory and on the disk.
   std::array<std::size_t, 2> places_{};
-  /// and, of a forwarded worker, what has arrived.
+  /// Receives the snapshot of a forwarded worker.
   std::optional<snapshot_inflow> arriving_;
 };
 

@@ -1,4 +1,4 @@
-// The worker that serves a session, whichever way leads to it.
+// The connection to the worker that serves a session, of either transport.
 #pragma once
 
 #include "actors/client/worker_channel.hpp"
@@ -8,21 +8,21 @@
 
 namespace vgpu {
 
-/// Owns the channel to the current lease's worker. Without a channel, what is
-/// sent is lost. It belongs to the session_client's thread.
+/// Owns the channel to the current lease's worker. Without a channel, messages
+/// are lost. It belongs to the session_client's thread.
 class session_worker {
 public:
   /// Replaces the channel.
   void use(std::unique_ptr<worker_channel> channel);
-  /// Closes the channel. The object goes with the next sweep(), as the call may
-  /// come from the channel itself.
+  /// Closes the channel. The next sweep() destroys the object, because the call
+  /// may come from the channel itself.
   void drop() noexcept;
   /// Destroys the channels that were dropped.
   void sweep() noexcept { dropped_.clear(); }
 
-  /// The channel, or null.
+  /// Returns the channel, or null.
   worker_channel* channel() const noexcept { return channel_.get(); }
-  /// Whether there is a worker that takes orders.
+  /// Returns whether there is a worker that takes orders.
   bool ready() const noexcept { return channel_ && channel_->ready(); }
   bool is_mapped() const noexcept { return channel_ && channel_->is_mapped(); }
   bool has_answers(std::uint64_t count) const noexcept {

@@ -1,4 +1,4 @@
-// How busy each of a session's devices was of late.
+// The recent utilisation of each of a session's devices.
 #pragma once
 
 #include "schema/log/session_area.hpp"

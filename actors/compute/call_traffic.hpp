@@ -29,7 +29,7 @@ inline call_traffic traffic_of(const call::read& x) {
 inline call_traffic traffic_of(const call::read_host& x) {
   return {0, bytes_of(x.size)};
 }
-/// A copy crosses only where pinned memory is on exactly one side.
+/// Counts a copy only where pinned memory is on exactly one side.
 inline call_traffic traffic_of(const call::copy& x) {
   auto from_host = in_host_window(x.from.address);
   auto to_host = in_host_window(x.to.address);

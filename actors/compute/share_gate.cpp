@@ -16,8 +16,9 @@ using policy::share_work;
 
 namespace {
 
-/// A batch of this length gets a completion. It is short enough that the
-/// batch's time is the device's own, and not that of pauses between its pieces.
+/// Gives the length from which a batch gets a completion. It is short enough
+/// that the batch's time is the device's own, and not that of pauses between
+/// its pieces.
 constexpr share_ns long_batch = 250'000;
 constexpr std::size_t large_batch = 64;
 /// Gives the limit for a batch that teaches nothing, since requesting a
@@ -31,15 +32,15 @@ constexpr std::size_t large_batch_concurrent = 256;
 /// until completions arrive.
 constexpr std::size_t most_pending = 8 * large_batch;
 /// While sessions run concurrently, the quantum divided by this limits the work
-/// of one session in the device. Work then waits longer for its start, and the
-/// device goes on to the other sessions' work when none of this session is
-/// left.
+/// of one session in the device. Work waits longer for its start then, and the
+/// device continues with the other sessions' work when none of this session's
+/// is left.
 constexpr share_ns part_of_quantum_concurrent = 2;
-/// From this number on, the driver's queue may be full, so that a call waits
-/// for the device.
+/// Gives the number from which the driver's queue may be full, so that a call
+/// waits for the device.
 constexpr std::size_t fills_driver = 14 * large_batch;
-/// A program that waited for a result brings more work within this time. A
-/// longer wait was not for the device.
+/// Gives the time within which a program that waited for a result brings more
+/// work. A longer wait was not for the device.
 constexpr share_ns reacts_within = 50'000;
 /// Gives the number of pending pieces at which a thread that waits for room
 /// wakes, so that it does not wake for a little room.
@@ -51,7 +52,7 @@ constexpr int most_looks = 8;
 /// end, and at most for the quantum divided by this longer. The waiting wastes
 /// the turn, for other sessions too.
 constexpr share_ns part_of_quantum_to_look = 4;
-/// A pause longer than this predicts little about the next.
+/// Gives the length from which a pause predicts little about the next.
 constexpr share_ns longest_pause = 100'000'000;
 /// Work that is this late may wait for work that is still to come: a host
 /// function whose end lies further on in the log, or a kernel that polls for
@@ -75,7 +76,7 @@ struct share_gate::batch {
   bool learning = false; // one piece of unknown work, alone in the device
   bool exact = false;    // one kind, enqueued before the device began with it
   std::uint32_t partings = 0; // at the time when the batch began
-  bool concurrent = false;    // beside other sessions' work
+  bool concurrent = false;    // together with other sessions' work
   bool queue_full = false;    // perhaps, when its last piece was enqueued
   share_ns awaited = 0; // how long the session waited for the device before
 
@@ -288,7 +289,7 @@ struct share_gate::account {
         // A thread that waits for room wakes.
         room = next >= 0 && has_room(table, now);
       });
-      // A batch beside other sessions' work teaches nothing.
+      // A batch that runs together with other sessions' work teaches nothing.
       if (alone || of.learning)
         note_done(of, took);
     }
@@ -298,7 +299,7 @@ struct share_gate::account {
     board->tell(outcome);
   }
 
-  /// The device finished a batch: ends the turn where it is over.
+  /// Ends the turn where it is over, after the device finished a batch.
   void settle(share_table& table, share_ns now) {
     if (pending != 0)
       return;

@@ -1,4 +1,4 @@
-// What a worker's session has used, and how long it has been idle.
+// Measures what a worker's session has used, and how long it has been idle.
 #pragma once
 
 #include "actors/compute/usage_page.hpp"

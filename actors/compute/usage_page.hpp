@@ -1,5 +1,5 @@
 // The memory in which a worker keeps its account, so that its node can read it
-// when the worker is dead.
+// after the worker's death.
 #pragma once
 
 #include "actors/link/protocol.hpp"

@@ -19,18 +19,19 @@ constexpr double least_length = 1'000;
 /// Gives the shortest prediction for work at which the device was watched, in
 /// ns.
 constexpr double least_exact_length = 100;
-/// For work that takes so long, in ns, the host's time between two pieces does
-/// not matter.
+/// Gives the length of work, in ns, from which the host's time between two
+/// pieces does not matter.
 constexpr double long_enough = 100'000;
-/// For shorter work, in ns, the records of two events cost too much.
+/// Gives the length of work, in ns, below which the records of two events cost
+/// too much.
 constexpr share_ns worth_telling = 5'000;
 constexpr share_ns longest_copy = 1'000'000'000;
 /// Gives the largest factor by which one measurement corrects a prediction.
 constexpr double largest_error = 4;
-/// A prediction with fewer corrections may still be far off.
+/// Gives the number of corrections below which a prediction may be far off.
 constexpr unsigned few_times = 3;
-/// A shorter measurement, in ns, says little, because clocks and the threads
-/// that read them are not exact.
+/// Gives the length in ns below which a measurement says little, because clocks
+/// and the threads that read them are not exact.
 constexpr share_ns longest_unreported = 500'000;
 /// Gives the number of pieces after which learn() runs.
 constexpr std::size_t most_done = 512;

@@ -83,7 +83,8 @@ public:
     account_->times = times;
   }
 
-  /// A completion calls it to report that all work up to its creation is done.
+  /// Is called by a completion to report that all work up to its creation is
+  /// done.
   class done_mark {
   public:
     done_mark() = default;

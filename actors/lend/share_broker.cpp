@@ -20,7 +20,8 @@ using share_clock = std::chrono::steady_clock;
 constexpr std::uint64_t share_magic = 0x3130455241485356; // "VSHARE01"
 constexpr std::size_t question_words = 6;
 
-/// This is longer than silent callers can keep others waiting.
+/// Limits the wait for a broker. It is longer than silent callers can keep
+/// others waiting.
 constexpr std::chrono::seconds borrow_within{5};
 /// Gives the pause in accepting callers, in milliseconds, when no descriptor is
 /// left.
@@ -28,7 +29,7 @@ constexpr int pause_milliseconds = 50;
 
 fault not_lent(const std::string& why) {
   return {fault_kind::usage,
-          "what a handle of another process names is not shared: " + why};
+          "cannot import what another process shares: " + why};
 }
 
 /// Returns the milliseconds until `then`, rounded up so that no wait ends too
@@ -167,8 +168,8 @@ void share_broker::answer(int socket, std::span<const std::uint64_t> question) {
         descriptors.push_back(stake.get());
       }
   } else {
-    spdlog::warn("a question of {} words at the socket of what is shared is "
-                 "not answered",
+    spdlog::warn("dropped a malformed request of {} words at the socket for "
+                 "shared memory",
                  question.size());
   }
   words.insert(words.end(), object.words.begin(), object.words.end());
@@ -199,11 +200,11 @@ result<borrowed_thing> borrow(share_kind kind, const share_name& what) {
   if (!*in || (*in)->closed || (*in)->words.empty() ||
       (*in)->words.front() != share_magic ||
       (*in)->words.size() > device::shared_object::most + 2)
-    return not_lent("its worker's answer is none");
+    return not_lent("its worker's answer cannot be read");
   auto& words = (*in)->words;
   auto& descriptors = (*in)->descriptors;
   if (words.size() < 2 || descriptors.empty())
-    return not_lent("it was freed, or never was");
+    return not_lent("it was freed, or was never shared");
   borrowed_thing out{{}, {std::move(descriptors.front()), words[1]}};
   out.object.words.assign(words.begin() + 2, words.end());
   for (std::size_t i = 1; i < descriptors.size(); ++i)

@@ -122,8 +122,8 @@ private:
 };
 
 /// Describes an object that another session lends. Keep the stake for as long
-/// as anything of the object is in use, because it tells the lender that the
-/// object is borrowed.
+/// as anything of the object is in use, because the lender sees from it that
+/// the object is borrowed.
 struct borrowed_thing {
   device::shared_object object;
   share_stake stake;

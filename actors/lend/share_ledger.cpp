@@ -37,21 +37,21 @@ off_t place_of(std::uint64_t entry) {
 result<share_ledger> share_ledger::open() {
   unique_fd file{::memfd_create("vgpu-share-ledger", MFD_CLOEXEC)};
   if (!file)
-    return no_ledger("no memory for who has what is shared");
+    return no_ledger("cannot make the file of locks for shared memory");
   auto all = lock_of(F_WRLCK, counts_from, 0);
   if (::fcntl(file.get(), F_OFD_SETLK, &all) != 0)
-    return no_ledger("who counts what is shared cannot be kept");
+    return no_ledger("cannot lock the count of shared memory");
   return share_ledger{std::move(file)};
 }
 
-/// The entry opens the file anew, because locks belong to an open file
+/// Opens the file again for the entry, because locks belong to an open file
 /// description, and a duplicate descriptor would share the lender's.
 result<unique_fd> share_ledger::enter(std::uint64_t entry) const {
   auto name = "/proc/self/fd/" + std::to_string(file_.get());
   unique_fd out{::open(name.c_str(), O_RDWR | O_CLOEXEC)};
   auto has = lock_of(F_RDLCK, place_of(entry), 1);
   if (!out || ::fcntl(out.get(), F_OFD_SETLK, &has) != 0)
-    return no_ledger("who has what is shared cannot be kept");
+    return no_ledger("cannot enter a borrower of shared memory");
   return out;
 }
 

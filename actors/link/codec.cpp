@@ -14,7 +14,7 @@ namespace vgpu::control {
 
 namespace {
 
-/// What a peer's message may have in it.
+/// Bounds the contents of a peer's message.
 constexpr wire_codec::bounds most{.longest_text = 16'384,
                                   .longest_list = 65'536};
 constexpr wire_codec::bounds most_of_name{.longest_text = 256};

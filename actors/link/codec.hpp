@@ -1,4 +1,4 @@
-// Control-plane values to and from schema/wire/wire.capnp.
+// Converts control-plane values to and from schema/wire/wire.capnp.
 #pragma once
 
 #include "actors/link/frames.hpp"
@@ -7,19 +7,20 @@
 
 namespace vgpu::control {
 
-/// One ZeroMQ frame that holds `what`. Thread-safe.
+/// Returns one ZeroMQ frame that holds `what`. Thread-safe.
 zmq::message_t encode(const envelope& what);
 
-/// Why a message could not be read, and what is known of it all the same.
+/// Says why a message could not be read, and which request it was.
 struct unreadable {
   std::string why;
-  /// The request that waits for an answer, or 0 (also when not known).
+  /// Holds the request that waits for an answer, or 0 if there is none or it is
+  /// unknown.
   std::uint64_t request = 0;
 };
 
-/// The message in `in`, or why it is none: truncated, malformed, larger than
-/// its own pointers allow, of a kind or a value unknown here. Never throws on
-/// account of what a peer sent. Thread-safe.
+/// Returns the message in `in`, or why it cannot be read: it is truncated,
+/// malformed, larger than its own pointers allow, or of an unknown kind or
+/// value. Never throws because of what a peer sent. Thread-safe.
 std::variant<envelope, unreadable> decode(const parcel& in);
 
 } // namespace vgpu::control

@@ -19,14 +19,14 @@
 
 namespace vgpu::control {
 
-/// What the driver API tells of a device.
+/// Describes a device as the driver API does.
 struct device_facts {
   std::string name;
   std::array<std::byte, 16> uuid{};
   std::uint64_t total_memory = 0;                  // bytes
   std::map<std::int32_t, std::int32_t> attributes; // by CUdevice_attribute
 
-  /// Compute capability, 90 for 9.0.
+  /// Returns the compute capability, 90 for 9.0.
   std::int32_t capability() const {
     auto value = [&](std::int32_t key) {
       auto found = attributes.find(key);
@@ -45,14 +45,14 @@ struct device_facts {
   }
 };
 
-/// Says whether a pGPU can be used. One that is not healthy stays so for as
-/// long as its node lives.
+/// Says whether a pGPU can be used. A pGPU that is not healthy stays so until
+/// its node's process ends.
 enum class pgpu_health {
   /// Sessions can be placed on it.
   healthy,
   /// The device is gone.
   lost,
-  /// The device is there and has errors, so that no session may use it.
+  /// The device has errors, so that no session may use it.
   quarantined,
 };
 
@@ -73,7 +73,7 @@ struct pgpu {
   std::string backend; // "cpu" or "nvidia"
   device_facts facts;
   pgpu_health state = pgpu_health::healthy;
-  std::string policy{}; // by which its compute is shared
+  std::string policy{}; // the share policy
   std::uint32_t quantum_us = 0;
   bool operator==(const pgpu&) const = default;
 
@@ -87,11 +87,11 @@ struct pgpu {
   }
 };
 
-/// Where a worker listens.
+/// Holds the addresses of a worker.
 struct worker_endpoints {
   std::string endpoint;     // ZeroMQ
   std::string guest_socket; // abstract Unix socket, without the leading NUL
-  std::string host;         // host id: same text, same host and namespace
+  std::string host;         // host_id(), which two processes share on one host
   bool operator==(const worker_endpoints&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -108,7 +108,7 @@ struct running_session {
   std::vector<std::uint32_t> pgpus;
   worker_endpoints worker;
   std::uint32_t pid = 0;
-  double share = 0; // 0: the node does not say
+  double share = 0; // 0: the node does not report it
   double limit = 0;
   std::int32_t priority = 0;
   bool operator==(const running_session&) const = default;
@@ -126,15 +126,15 @@ struct running_session {
   }
 };
 
-/// What a session's worker used since it began. Totals that only grow, so that
-/// a report that is lost or comes twice changes nothing.
+/// Holds what a session's worker has used since it began. The totals only grow,
+/// so a lost or repeated report changes nothing.
 struct usage {
-  std::uint64_t device_ns = 0;     // work that was done for the first time
-  std::uint64_t replay_ns = 0;     // replays, and states that move
-  std::uint64_t to_device = 0;     // bytes, from the program
-  std::uint64_t from_device = 0;   // bytes, to the program
-  std::uint64_t replay_bytes = 0;  // both ways, in replays
-  std::uint64_t memory_kib_ms = 0; // device memory held, times how long
+  std::uint64_t device_ns = 0;     // work, without replays
+  std::uint64_t replay_ns = 0;     // replays, and the transfer of states
+  std::uint64_t to_device = 0;     // bytes from the program
+  std::uint64_t from_device = 0;   // bytes to the program
+  std::uint64_t replay_bytes = 0;  // bytes in both directions, in replays
+  std::uint64_t memory_kib_ms = 0; // device memory times how long it was held
   bool operator==(const usage&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -147,8 +147,8 @@ struct usage {
   }
 };
 
-/// What a session costs its pGPUs' memory beside what it allocates
-/// (device::side_memory), in bytes; less than 0: nobody can tell.
+/// Holds how much of its pGPUs' memory a session takes besides its allocations
+/// (device::side_memory), in bytes. Negative values are unknown.
 struct side_memory {
   std::int64_t variables = -1;
   std::int64_t code = -1;
@@ -167,12 +167,12 @@ struct session_load {
   vgpu::epoch epoch;
   std::uint64_t memory_bytes = 0;
   std::uint64_t calls = 0;     // executed by this worker since it started
-  std::uint64_t call = 0;      // how far it is in the log
-  std::uint64_t device_ns = 0; // replays and all, as shares count it
+  std::uint64_t call = 0;      // position in the call log
+  std::uint64_t device_ns = 0; // with replays, as shares count it
   std::uint64_t turns = 0;
   std::uint64_t quota = 0; // bytes a device, as the worker knows it
   control::usage usage{};
-  std::uint64_t idle_ms = 0; // since it had a call, or work in the device
+  std::uint64_t idle_ms = 0; // since the last call or work in the device
   side_memory beside{};
   bool operator==(const session_load&) const = default;
 
@@ -191,13 +191,15 @@ struct session_load {
   }
 };
 
-/// What a client knows of a session's turns with memory, for a manager that was
-/// not there.
+/// Holds what a client reports of a session's turns with memory to a manager
+/// that did not see them.
 struct memory_turns {
-  bool preempted = false;       // it is suspended to make room for others
-  std::uint32_t since_ms = 0;   // so long ago it came, or left its place
-  std::uint32_t left_in_ms = 0; // what it took to leave for others, the last
-  std::uint32_t back_in_ms = 0; // time, and to come back; 0: it did not
+  bool preempted = false;     // suspended to make room for others
+  std::uint32_t since_ms = 0; // time since it got or left its memory
+  /// The last swap-out took so many milliseconds.
+  std::uint32_t left_in_ms = 0;
+  /// The last swap-in took so many milliseconds; 0: there was none.
+  std::uint32_t back_in_ms = 0;
   bool operator==(const memory_turns&) const = default;
 
   static void fields(auto& x, auto&& f) {

@@ -32,10 +32,11 @@ struct attach {
   std::uint64_t answers_seen = 0;
   std::uint64_t replay_until = 0;
   std::vector<data::waiting> waiting;
-  std::uint64_t restore = 0; // bytes of a state to begin with
-  std::uint64_t charged = 0; // calls before it are in the account already
-  bool adopt = false;        // the state's file is the worker's
-  bool process_checkpointed = false; // a checkpointed process stays so
+  std::uint64_t restore = 0; // bytes of the state to restore; 0: none
+  std::uint64_t charged = 0; // earlier calls are in the account already
+  bool adopt = false;        // the worker may keep the state's file
+  /// Leaves a checkpointed process checkpointed until go_on.
+  bool process_checkpointed = false;
 
   static void fields(auto& x, auto&& f) {
     f(x.token, WIRE_MEMBER(Token));
@@ -48,7 +49,7 @@ struct attach {
     f(x.waiting, WIRE_MEMBER(Waiting));
   }
 };
-/// The payload is the log's bytes [from, to).
+/// Announces a payload: the log's bytes [from, to).
 struct calls {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
@@ -78,8 +79,8 @@ struct progress {
   std::uint64_t calls = 0;
   std::uint64_t answers = 0;
   std::uint64_t acknowledged = 0;   // answers that will not be sent again
-  std::uint64_t charged = 0;        // calls before it are in the account
-  std::vector<std::uint8_t> busy{}; // percent, of each device
+  std::uint64_t charged = 0;        // earlier calls are in the account
+  std::vector<std::uint8_t> busy{}; // utilisation of each device, in percent
 
   static void fields(auto& x, auto&& f) {
     f(x.received, WIRE_MEMBER(Received));
@@ -94,21 +95,21 @@ struct progress {
 };
 struct attached {
   progress at;
-  std::uint16_t second_port = 0; // 0: it takes no second connection
+  std::uint16_t second_port = 0; // 0: no second connection
 
   static void fields(auto& x, auto&& f) {
     progress::fields(x.at, f);
     f(x.second_port, WIRE_MEMBER(SecondPort));
   }
 };
-/// A second connection becomes the session's: by it, and back.
+/// Adds a second connection to the session, and acknowledges it.
 struct join {
-  std::uint64_t token = 0; // the lease's; of a worker nothing
+  std::uint64_t token = 0; // the lease's; 0 in the worker's message
 
   static void fields(auto& x, auto&& f) { f(x.token, WIRE_MEMBER(Join)); }
 };
 struct answer {
-  /// What the payload is, and where it belongs.
+  /// Says what the payload is, and where it belongs.
   enum class place {
     none,
     arena,
@@ -125,7 +126,7 @@ struct answer {
   std::uint64_t value = 0;
   place where = place::none;
   std::uint64_t at = 0;     // arena offset, host address or console position
-  std::uint32_t digest = 0; // of all that the call brings
+  std::uint32_t digest = 0; // of all bytes that the call returns
 
   static void fields(auto& x, auto&& f) {
     f(x.number, WIRE_MEMBER(Number));
@@ -142,17 +143,19 @@ struct refused {
   static void fields(auto& x, auto&& f) { f(x.why, WIRE_MEMBER(Refused)); }
 };
 
-// -- a session that moves
+// -- migration
 
 struct checkpoint {
   bool compress = false;
-  bool go_on = false; // a snapshot: the worker only pauses
+  bool go_on = false; // a snapshot: the worker continues afterwards
   std::uint64_t order = 0;
-  std::uint64_t in_memory = 0; // with more device memory: on the disk
-  /// Not empty: memory may be handed over to a worker on these pGPUs.
+  /// A state with more device memory than this is written to the disk.
+  std::uint64_t in_memory = 0;
+  /// Holds the pGPUs of the same host whose worker may take over the memory
+  /// without a copy. Empty: the memory is copied.
   std::vector<std::uint32_t> lend_to{};
-  /// Where it cannot be described, the driver may checkpoint the worker's whole
-  /// process.
+  /// Allows the driver to checkpoint the worker's whole process where the
+  /// session's state cannot be described.
   bool may_checkpoint_process = false;
 
   static void fields(auto& x, auto&& f) {
@@ -167,10 +170,10 @@ struct checkpoint {
 struct go_on {
   static void fields(auto&, auto&&) {}
 };
-/// How far a worker is with a checkpoint.
+/// Says how far a worker is with a checkpoint.
 struct checkpointing {
   enum class phase : std::uint16_t { copying, stopping, resting };
-  std::uint64_t order = 0; // the checkpoint's
+  std::uint64_t order = 0; // the number of the checkpoint order
   phase now = phase::copying;
 
   static void fields(auto& x, auto&& f) {
@@ -181,11 +184,11 @@ struct checkpointing {
 struct checkpointed {
   std::uint64_t position = 0;
   std::uint64_t bytes = 0;   // of the state's file
-  std::uint64_t answers = 0; // that must have arrived
+  std::uint64_t answers = 0; // answers that the client must have first
   std::uint64_t pause_ns = 0;
-  std::uint64_t order = 0; // the checkpoint's
+  std::uint64_t order = 0; // the number of the checkpoint order
   bool on_disk = false;
-  bool process_checkpointed = false; // no file: its process waits as it is
+  bool process_checkpointed = false; // there is no file: the process waits
 
   static void fields(auto& x, auto&& f) {
     f(x.position, WIRE_MEMBER(Position));
@@ -197,7 +200,7 @@ struct checkpointed {
     f(x.process_checkpointed, WIRE_MEMBER(ProcessCheckpointed));
   }
 };
-/// A process that was checkpointed is on its GPUs again.
+/// Says that a checkpointed process is on its GPUs again.
 struct back {
   static void fields(auto&, auto&&) {}
 };
@@ -208,7 +211,7 @@ struct not_checkpointed {
     f(x.why, WIRE_MEMBER(NotCheckpointed));
   }
 };
-/// Send the file's bytes [from, to).
+/// Asks for the file's bytes [from, to).
 struct state_wanted {
   std::uint64_t from = 0;
   std::uint64_t to = 0;
@@ -218,13 +221,13 @@ struct state_wanted {
     f(x.to, WIRE_MEMBER(To));
   }
 };
-/// The payload is the file's bytes from here on.
+/// Announces a payload: the file's bytes from here on.
 struct state_part {
   std::uint64_t from = 0;
 
   static void fields(auto& x, auto&& f) { f(x.from, WIRE_MEMBER(StatePart)); }
 };
-/// What a replay brought differently.
+/// Reports the calls whose results differ in a replay.
 struct differs {
   std::vector<std::uint64_t> calls; // the first few
   std::uint64_t total = 0;
@@ -235,7 +238,7 @@ struct differs {
   }
 };
 
-/// All heads. The order is that of `body`.
+/// Lists all heads, in the order of `body`.
 inline constexpr std::tuple heads{
     WIRE_CHOICE(attach, Attach),
     WIRE_CHOICE(calls, Calls),
@@ -265,11 +268,11 @@ struct head {
   data::body body;
 };
 
-/// A message of 8-byte words.
+/// Returns the message, as 8-byte words.
 std::vector<std::uint64_t> encode(const head& x);
 
-/// A fault where the words are no head of a known kind. Never throws for what
-/// a peer sent.
+/// Returns a fault where the words are no head of a known kind. Never throws
+/// because of what a peer sent.
 result<head> decode(std::span<const std::uint64_t> words);
 
 } // namespace vgpu::data

@@ -75,10 +75,10 @@ zmq::message_t to_frame(capnp::MessageBuilder& message);
 zmq::message_t lend_frame(std::span<const std::byte> bytes,
                           std::shared_ptr<const void> owner);
 
-/// A payload of at least this many bytes gets a frame of its own.
+/// Gives the size from which a payload gets a frame of its own.
 inline constexpr std::size_t lent_from = 8192;
 
-/// Payloads of at least this many bytes alternate between two connections, if
+/// Gives the size from which payloads alternate between two connections, if
 /// there are two.
 inline constexpr std::size_t striped_from = std::size_t{128} << 10;
 

@@ -25,10 +25,9 @@ leader_choice::verdict leader_choice::hears(const std::string& endpoint,
     // stays.
     auto rival = x->term == term_ && !chosen_.empty() && !is_chosen;
     if (old || rival) {
-      spdlog::warn(
-          "{} says that it leads (term {}), and is not listened to: {}",
-          endpoint, x->term,
-          old ? "there was a later leader" : chosen_ + " leads");
+      spdlog::warn("ignored {}, which says that it leads (term {}): {}",
+                   endpoint, x->term,
+                   old ? "there was a later leader" : chosen_ + " leads");
       return verdict::drop;
     }
     term_ = x->term;

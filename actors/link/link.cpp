@@ -247,8 +247,8 @@ result<open_raw_link> spawn_raw_link(caf::actor_system& system,
 }
 
 control_consumer consumer_of(const caf::scoped_actor& self) {
-  // A scoped_actor has no static type: whoever owns it receives both messages
-  // of a control_consumer.
+  // A scoped_actor has no static type. Its owner receives both messages of a
+  // control_consumer.
   return caf::actor_cast<control_consumer>(self);
 }
 

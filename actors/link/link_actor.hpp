@@ -1,5 +1,5 @@
-// What links take, and what those who listen to a link take: their messages and
-// typed handles. The behaviour is in link.hpp and leader_link.hpp.
+// The messages and typed handles of links and of the actors that receive from a
+// link. The behaviour is in link.hpp and leader_link.hpp.
 #pragma once
 
 #include "actors/link/frames.hpp"
@@ -36,8 +36,7 @@ struct link_event {
     /// The connection to `peer` is lost. A connecting link reconnects by
     /// itself. The peer of a binding link comes back under another name.
     down,
-    /// A connecting link found nobody that listens there. It reports this at
-    /// each attempt.
+    /// A connecting link found no listener. It reports this at each attempt.
     unreachable,
     /// The link dropped a message to `peer` because the peer's queue is full.
     overrun,

@@ -1,4 +1,4 @@
-// What manager, nodes and workers say about nodes, pGPUs and workers
+// The messages of managers, nodes and workers about nodes, pGPUs and workers
 // (schema/wire/wire.capnp).
 #pragma once
 
@@ -9,7 +9,7 @@ namespace vgpu::control {
 
 // -- nodes --------------------------------------------------------------------
 
-/// Makes a node known, with what it has and what runs there.
+/// Registers a node with its pGPUs and its running sessions.
 struct register_node {
   std::string name;
   std::string host;
@@ -27,12 +27,13 @@ struct register_node {
   }
 };
 
-/// Says that a node lives, and how its sessions are.
+/// Is a node's heartbeat, with the load of its sessions.
 struct node_beat {
   std::string name;
   std::uint64_t number = 0;
   std::vector<session_load> sessions;
-  /// The last word on workers that are no more, until it is acknowledged.
+  /// Holds the last reports of workers that ended, until the manager
+  /// acknowledges them.
   std::vector<session_load> ended{};
   bool operator==(const node_beat&) const = default;
 
@@ -44,9 +45,9 @@ struct node_beat {
   }
 };
 
-/// The manager's answer to node_beat.
+/// Answers node_beat.
 struct beat_ack {
-  std::uint64_t number = 0; // of the beat, whose `ended` is written down
+  std::uint64_t number = 0; // the beat whose `ended` is stored
   std::uint64_t incarnation = 0;
   bool operator==(const beat_ack&) const = default;
 
@@ -56,10 +57,10 @@ struct beat_ack {
   }
 };
 
-/// Moves all sessions off a node, and places none there.
+/// Moves all sessions off a node, which then takes no new ones.
 struct drain_node {
   std::string node;
-  bool undo = false; // it takes sessions again
+  bool undo = false; // let the node take sessions again
   bool operator==(const drain_node&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -114,7 +115,7 @@ struct start_worker {
   double share = 1.0;
   double limit = 1.0;
   std::int32_t priority = 0;
-  /// The worker of the former epoch executes nothing any more.
+  /// Says that the worker of the former epoch executes nothing any more.
   bool former_gave_way = false;
   bool operator==(const start_worker&) const = default;
 
@@ -134,12 +135,12 @@ struct start_worker {
   }
 };
 
-/// Asks a node for a worker that a session will need: it starts, opens its
-/// devices, and waits for start_worker.
+/// Asks a node to start a worker that a session will need. The worker opens its
+/// devices and waits for start_worker.
 struct prepare_worker {
   session_id session;
   vgpu_id vgpu;
-  std::vector<std::uint32_t> pgpus; // empty: none is wanted after all
+  std::vector<std::uint32_t> pgpus; // empty: the worker is not needed any more
   std::uint64_t quota = 0;          // bytes a device
   bool operator==(const prepare_worker&) const = default;
 
@@ -151,10 +152,11 @@ struct prepare_worker {
   }
 };
 
-/// Says that a worker is prepared: to its node, and from there to the manager.
+/// Says that a prepared worker has opened its devices. The worker sends it to
+/// its node, and the node to the manager.
 struct worker_prepared {
   session_id session;
-  std::string failure; // not empty: there is none
+  std::string failure; // empty: it succeeded
   bool operator==(const worker_prepared&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -163,13 +165,13 @@ struct worker_prepared {
   }
 };
 
-/// The node's answer to start_worker.
+/// Answers start_worker.
 struct worker_started {
   session_id session;
   vgpu::epoch epoch;
   worker_endpoints worker;
   std::uint32_t pid = 0;
-  std::string failure; // not empty: it could not be started
+  std::string failure; // empty: it succeeded
   bool operator==(const worker_started&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -197,10 +199,10 @@ struct worker_exited {
   }
 };
 
-/// Asks a node to end the workers of a session.
+/// Asks a node to end the workers of a session, of this epoch and earlier ones.
 struct stop_worker {
   session_id session;
-  vgpu::epoch epoch; // this one and older ones
+  vgpu::epoch epoch;
   std::string reason;
   bool operator==(const stop_worker&) const = default;
 
@@ -211,7 +213,7 @@ struct stop_worker {
   }
 };
 
-/// The first word of a worker to its node, once it listens.
+/// Introduces a worker to its node, once it listens.
 struct worker_hello {
   session_id session;
   vgpu::epoch epoch;
@@ -227,7 +229,7 @@ struct worker_hello {
   }
 };
 
-/// Says to a node that its worker lives.
+/// Is a worker's heartbeat to its node.
 struct worker_beat {
   session_load load;
   CUresult error = CUDA_SUCCESS; // of the session's device

@@ -1,5 +1,5 @@
-// What peers of the control plane say about their connection, and what the
-// command line asks (schema/wire/wire.capnp).
+// The messages about a peer's connection, and the questions of the command line
+// (schema/wire/wire.capnp).
 #pragma once
 
 #include "actors/link/control_values.hpp"
@@ -11,8 +11,8 @@ inline constexpr std::uint16_t oldest_version = 1;
 
 // -- connections --------------------------------------------------------------
 
-/// Refuses a request. `code` is a CUresult where the program has to learn of
-/// it. `session` is set where the refusal comes unasked and ends that session.
+/// Refuses a request. `code` is a CUresult where the program needs one. If
+/// `session` is set, nobody asked, and the refusal ends that session.
 struct refusal {
   CUresult code = CUDA_SUCCESS;
   std::string reason;
@@ -26,10 +26,10 @@ struct refusal {
   }
 };
 
-/// What a peer is.
+/// Names the kinds of peers.
 enum class role : std::uint16_t { node, client, worker, command };
 
-/// The first message of a connection, from the peer that connects.
+/// Is the first message of a connection, from the peer that connects.
 struct hello {
   std::uint16_t oldest = oldest_version;
   std::uint16_t newest = protocol_version;
@@ -45,14 +45,14 @@ struct hello {
   }
 };
 
-/// The answer to hello, of the manager that leads.
+/// Is the leading manager's answer to hello.
 struct welcome {
   std::uint16_t version = protocol_version;
   std::string software;
   std::uint64_t incarnation = 0;
   std::uint32_t beat_every_ms = 100;
   std::uint32_t lost_after_ms = 500;
-  std::uint64_t term = 0; // 0: there is one manager, and it leads always
+  std::uint64_t term = 0; // 0: a single manager without election
   bool operator==(const welcome&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -65,10 +65,10 @@ struct welcome {
   }
 };
 
-/// A manager that does not lead (any more) says this. It says welcome when it
-/// does.
+/// Says that this manager does not lead, or not any more. It sends a welcome
+/// when it leads.
 struct redirect {
-  std::string leader; // its endpoint; empty: nobody that is known of
+  std::string leader; // the leader's endpoint; empty: unknown
   std::uint64_t term = 0;
   bool operator==(const redirect&) const = default;
 
@@ -78,14 +78,15 @@ struct redirect {
   }
 };
 
-/// The answer to a request that has nothing else to say.
+/// Answers a request that has no other answer.
 struct done {
   bool operator==(const done&) const = default;
 
   static void fields(auto&, auto&&) {}
 };
 
-/// From a command: end. From a node: it leaves, and its sessions move at once.
+/// From a command, ends the receiving process. From a node, says that the node
+/// leaves, so that its sessions move at once.
 struct shutdown {
   bool operator==(const shutdown&) const = default;
 
@@ -101,7 +102,7 @@ struct status_request {
   static void fields(auto&, auto&&) {}
 };
 
-/// A status as JSON, as `vgpu status --json` prints it.
+/// Holds a status as JSON, as `vgpu status --json` prints it.
 struct status_text {
   std::string json;
   bool operator==(const status_text&) const = default;
@@ -112,7 +113,7 @@ struct status_text {
 /// Asks for events.
 struct events_request {
   std::uint64_t after = 0;   // only events with a greater number
-  std::uint32_t wait_ms = 0; // how long to wait for one
+  std::uint32_t wait_ms = 0; // time to wait for the next event
   bool operator==(const events_request&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -121,7 +122,7 @@ struct events_request {
   }
 };
 
-/// The answer to events_request.
+/// Answers events_request.
 struct events {
   std::vector<event> list;
   bool operator==(const events&) const = default;
@@ -129,9 +130,9 @@ struct events {
   static void fields(auto& x, auto&& f) { f(x.list, WIRE_MEMBER(Events)); }
 };
 
-/// Asks who used how much. The answer is status_text.
+/// Asks for the use by VM, user, program or vGPU. The answer is status_text.
 struct usage_request {
-  double since = 0; // seconds since 1970; 0: since ever
+  double since = 0; // seconds since 1970; 0: everything
   std::string by;   // "vm", "user", "program" or "vgpu"
   bool operator==(const usage_request&) const = default;
 

@@ -1,7 +1,6 @@
-// What the control plane's processes say to one another, as values. Behaviours
-// see these and nothing of how they travel (codec.hpp, link.hpp). The structs
-// and their fields are declared in schema/wire, by subject; here is one row for
-// each message.
+// The control plane's messages as values. Actors see only these; codec.hpp and
+// link.hpp carry them. The structs and their fields are declared in
+// schema/wire, by subject. This file has one row for each message.
 #pragma once
 
 #include "actors/link/node_messages.hpp"
@@ -15,7 +14,7 @@
 
 namespace vgpu::control {
 
-/// Which roles may say a message to a manager.
+/// Says which roles may send a message to a manager.
 struct senders {
   bool node = false;
   bool client = false;
@@ -33,8 +32,8 @@ inline constexpr senders from_nodes{.node = true};
 inline constexpr senders from_clients{.client = true};
 inline constexpr senders from_commands{.command = true};
 
-/// A message: its member of the envelope's union, and who may say it to a
-/// manager.
+/// Describes a message: its member of the envelope's union, and the roles that
+/// may send it to a manager.
 template <class Choice>
 struct message_row : Choice {
   senders may_say;
@@ -44,7 +43,7 @@ constexpr message_row<Choice> said(senders by, Choice choice) {
   return {choice, by};
 }
 
-/// All messages. The order is that of `body`.
+/// Lists all messages, in the order of `body`.
 inline constexpr std::tuple messages{
     said(from_anybody, WIRE_CHOICE(refusal, Refusal)),
     said(from_anybody, WIRE_CHOICE(hello, Hello)),
@@ -93,19 +92,19 @@ inline constexpr std::tuple messages{
 /// One of them.
 using body = one_of_choices<decltype(messages)>;
 
-/// One message.
+/// Holds one message with its sender and request number.
 struct envelope {
   std::string from;          // logical name of the sender
-  std::uint64_t request = 0; // repeated in the answer; 0: none is due
+  std::uint64_t request = 0; // repeated in the answer; 0: no answer
   control::body body;
   std::uint16_t version = protocol_version;
   bool operator==(const envelope&) const = default;
 };
 
-/// A short name of what a message is, for logs.
+/// Returns the message's kind as a short text, for the log.
 const char* name_of(const body& what) noexcept;
 
-/// Whether a peer of this role may say it to a manager.
+/// Returns whether a peer of this role may send `what` to a manager.
 bool may_say(role as, const body& what) noexcept;
 
 } // namespace vgpu::control

@@ -1,5 +1,5 @@
-// What manager, clients and the command line say about sessions and vGPUs
-// (schema/wire/wire.capnp).
+// The messages of managers, clients and the command line about sessions and
+// vGPUs (schema/wire/wire.capnp).
 #pragma once
 
 #include "actors/link/control_values.hpp"
@@ -8,8 +8,8 @@ namespace vgpu::control {
 
 // -- leases -------------------------------------------------------------------
 
-/// The manager's grant: the answer to acquire and adopt. It comes again,
-/// unasked and with a higher epoch, whenever the session is placed anew.
+/// Is the manager's grant: the answer to acquire and adopt. The manager sends
+/// it again, with a higher epoch, whenever it places the session anew.
 struct lease {
   session_id session;
   vgpu_id vgpu;
@@ -21,7 +21,7 @@ struct lease {
   std::vector<device_facts> devices;
   std::vector<std::uint32_t> pgpus;
   control::protection protection = control::protection::journal;
-  std::string reason; // why it was placed (anew)
+  std::string reason; // why the session was placed
   bool operator==(const lease&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -43,7 +43,7 @@ struct lease {
 struct acquire {
   control::specification specification;
   control::program program;
-  std::uint32_t waited_ms = 0; // so long ago it was asked first
+  std::uint32_t waited_ms = 0; // time since the first request
   bool operator==(const acquire&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -53,8 +53,8 @@ struct acquire {
   }
 };
 
-/// Takes up a session that exists, after its client or its manager was
-/// restarted. The answer is the lease in force.
+/// Claims an existing session after its client or its manager was restarted.
+/// The answer is the lease in force.
 struct adopt {
   session_id session;
   vgpu_id vgpu;
@@ -63,11 +63,12 @@ struct adopt {
   control::specification specification;
   control::program program;
   std::string node;
-  std::uint64_t quota = 0; // of the lease; 0: not known
-  bool suspended = false;  // its state is with this client
-  bool held = false;       // until it is resumed by name
-  bool process_checkpointed =
-      false; // there is none: its worker's process is checkpointed
+  std::uint64_t quota = 0; // of the lease; 0: unknown
+  bool suspended = false;  // the client has its state
+  bool held = false;       // suspended until a command resumes it
+  /// Tells whether its worker's process is checkpointed, so that the client has
+  /// no state.
+  bool process_checkpointed = false;
   memory_turns turns{};
   bool operator==(const adopt&) const = default;
 
@@ -140,8 +141,8 @@ struct resume_vgpu {
 /// Moves a vGPU to another pGPU.
 struct migrate_vgpu {
   vgpu_id vgpu;
-  std::string node;       // empty: anywhere but here
-  std::int32_t pgpu = -1; // -1: any of the node
+  std::string node;       // empty: any place but the present one
+  std::int32_t pgpu = -1; // -1: any pGPU of the node
   bool operator==(const migrate_vgpu&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -151,18 +152,17 @@ struct migrate_vgpu {
   }
 };
 
-/// Asks a client to take the session's state and to release its worker. A
-/// client whose session is suspended already learns from it that the session is
-/// held.
+/// Asks a client to take the session's state and to release its worker. If the
+/// session is suspended already, it only says that the session is held.
 struct pause_session {
   session_id session;
   vgpu::epoch epoch;
-  /// Not empty: it goes to these pGPUs of the host it is on, and they may be
-  /// handed its memory.
+  /// Holds the pGPUs of the same host to which the session moves, and which may
+  /// take over its memory without a copy. Empty: the memory is copied.
   std::vector<std::uint32_t> lend_to{};
-  bool suspend = false;   // no other worker follows before its program calls
-  bool hold = false;      // or before it is resumed by name
-  bool turn_over = false; // it makes room for others
+  bool suspend = false;   // it stays suspended until its program calls
+  bool hold = false;      // it stays suspended until a command resumes it
+  bool turn_over = false; // it makes room for other sessions
   bool operator==(const pause_session&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -175,15 +175,16 @@ struct pause_session {
   }
 };
 
-/// A client's answer to pause_session.
+/// Answers pause_session.
 struct paused {
   session_id session;
   vgpu::epoch epoch;
-  std::string failure;     // not empty: it runs on where it was
+  std::string failure;     // empty: it succeeded; else the session runs on
   std::uint64_t bytes = 0; // of the state
   double milliseconds = 0;
-  bool process_checkpointed =
-      false; // its worker waits as it is, and has these bytes
+  /// Tells whether its worker's process was checkpointed; `bytes` are its
+  /// memory.
+  bool process_checkpointed = false;
   bool operator==(const paused&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -237,7 +238,7 @@ struct restored {
 
 // -- resizing -----------------------------------------------------------------
 
-/// Changes a vGPU while it runs. Fields that are zero or empty change nothing.
+/// Changes a vGPU while it runs. A field that is zero or empty changes nothing.
 struct set_vgpu {
   vgpu_id vgpu;
   double share = 0;
@@ -257,7 +258,8 @@ struct set_vgpu {
   }
 };
 
-/// Tells a node and its worker what a session holds from now on.
+/// Tells a node and its worker the session's new share, limit, priority and
+/// quota.
 struct resize_session {
   session_id session;
   vgpu::epoch epoch;

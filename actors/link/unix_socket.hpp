@@ -29,8 +29,8 @@ struct packet {
 result<unique_fd> listen_abstract(const std::string& name);
 
 /// Accepts the next connection of a peer that runs as our own user or root. The
-/// socket is non-blocking, and -1 where nobody is waiting. Closes other users'
-/// connections at once.
+/// socket is non-blocking, and -1 where no connection waits. Closes other
+/// users' connections at once.
 unique_fd accept_own(int listener);
 
 /// Connects to an abstract name, and checks that its owner is our own user or

@@ -37,7 +37,7 @@ void lead(self_ptr self, const mandate& right, time_point now) {
     st.core->on_message(peer, hello, now);
 }
 
-/// Who leads, as far as this one knows: not itself.
+/// Names the known leader, which is another manager.
 control::redirect redirection(const manager_state& st) {
   const auto& leader = st.race->leader();
   if (!leader)
@@ -52,8 +52,8 @@ void stand_by(self_ptr self) {
     send(self, peer, {"manager", 0, redirection(st)});
 }
 
-/// To be called before anything is handled: it may have been asleep for longer
-/// than its lease, and must not act on what lay in its mailbox.
+/// Checks the clock. Call it before handling anything: the process may have
+/// slept for longer than its lease, and must not act on what is in its mailbox.
 void look_at_clock(self_ptr self, time_point now) {
   auto& st = self->state;
   if (!st.race)
@@ -63,7 +63,7 @@ void look_at_clock(self_ptr self, time_point now) {
     stand_by(self);
 }
 
-/// To be called after anything was handled.
+/// Call it after handling anything.
 void settle(self_ptr self, time_point now) {
   auto& st = self->state;
   if (!st.race)
@@ -148,7 +148,7 @@ metrics_ptr describe(const manager_state& st, time_point now) {
                        {}});
 }
 
-/// Whatever is handled, the clock comes first.
+/// Checks the clock, handles one message, and settles.
 template <class F>
 void handle(self_ptr self, F what) {
   auto now = self->clock().now();
@@ -183,7 +183,7 @@ manager_actor::behavior_type behavior_of(self_ptr self) {
       [self](caf::tick_atom) {
         auto& st = self->state;
         if (st.armed && *st.armed > self->clock().now())
-          return; // an earlier timer has made this one moot
+          return; // an earlier timer did this one's work
         st.armed.reset();
         handle(self, [&](time_point now) {
           if (st.core)

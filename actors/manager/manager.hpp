@@ -14,15 +14,15 @@
 
 namespace vgpu {
 
-/// What a manager needs that is one of several. A manager without etcd leads
-/// always.
+/// Holds what one of several managers needs. A manager without etcd always
+/// leads.
 struct candidacy {
   election_options election;
   std::shared_ptr<etcd_access> etcd;
 };
 
-/// The actor's state: the state machine of a manager that leads, that of a
-/// candidate, and the timer that is armed.
+/// Holds the actor's state: the state machine of a leading manager, that of a
+/// candidate, and the armed timer.
 struct manager_state {
   // Declared so that the state is no aggregate: CAF 0.17 would initialise the
   // first member of one from the actor pointer.
@@ -33,34 +33,35 @@ struct manager_state {
   std::shared_ptr<store> kept;
   link_actor link;
   std::shared_ptr<etcd_access> etcd;
-  /// Null: the manager leads always.
+  /// Holds the candidate; null: the manager always leads.
   std::unique_ptr<election> race;
-  /// Null while the manager stands by.
+  /// Holds the leading manager; null: this one stands by.
   std::unique_ptr<manager_core> core;
-  /// The hello of each connected peer: a manager that begins to lead welcomes
-  /// them.
+  /// Holds the hello of each connected peer. A manager that begins to lead
+  /// welcomes them.
   std::map<std::string, control::envelope> greeted;
   std::optional<time_point> armed;
   time_point started;
 };
 
-/// The cluster's manager as an actor, which sends what it says to `link`. It
-/// stops when a command says so, and the link with it. `kept` may be null.
+/// Implements the cluster's manager as an actor, which sends its messages to
+/// `link`. A command stops it, and the link with it. `kept` may be null.
 manager_actor::behavior_type
 manager(manager_actor::stateful_pointer<manager_state> self,
         manager_options options, std::shared_ptr<store> kept, link_actor link);
 
-/// One of several managers, of which one leads. While it leads it is a manager;
-/// while it does not, it tells peers that say hello or ask which one does.
+/// Implements one of several managers. While it leads it acts as manager();
+/// otherwise it answers each hello and each question with the leader's
+/// endpoint.
 manager_actor::behavior_type
 manager_candidate(manager_actor::stateful_pointer<manager_state> self,
                   manager_options options, std::shared_ptr<store> kept,
                   link_actor link, candidacy how);
 
-/// A secret number from the kernel, never 0.
+/// Returns a secret random number from the kernel, never 0.
 std::uint64_t random_number();
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 double wall_time();
 
 } // namespace vgpu

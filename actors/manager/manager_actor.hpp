@@ -1,4 +1,4 @@
-// What a manager takes: its messages and typed handle. The behaviour is in
+// The messages and the typed handle of a manager. The behaviour is in
 // manager.hpp.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace vgpu {
 
-/// Asks a manager to end in order, and to leave the lead to another at once.
+/// Asks a manager to end in order, and to hand over the lead at once.
 struct manager_resign {};
 
 /// Decides for the cluster, or stands by while another manager does.

@@ -23,14 +23,15 @@ manager_greeting greeting_of(const manager_options& x) {
   return out;
 }
 
-/// Whether `Part` has a handler for a `T`.
+/// Says whether `Part` has a handler for a `T`.
 template <class Part, class T>
 concept takes = requires(Part& part, const control::envelope& from,
                          const T& x) {
   part.handle(from.from, from, x);
 };
 
-/// Hands a message to the only part that takes a `T`; false where none does.
+/// Hands a message to the only part that takes a `T`. Returns false where none
+/// does.
 template <class T, class... Parts>
 bool hand_over(const std::string& peer, const control::envelope& from,
                const T& x, Parts&... parts) {
@@ -72,7 +73,7 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
   restore();
 }
 
-/// Takes back what the store kept, and says whose manager this is.
+/// Restores what the store kept, and logs whose manager this is.
 void manager_core::restore() {
   state_.kept = store_.get();
   if (store_) {
@@ -83,8 +84,8 @@ void manager_core::restore() {
     state_.drained = past.drained;
   }
   auto elected = options_.right.term != 0;
-  // Those of the forgotten sessions that are still there are told of again, and
-  // their accounts go on.
+  // Forgotten sessions that still exist are reported again, and their accounts
+  // continue.
   if (elected)
     for (auto id : numbers_.begin())
       accounts_.close_forgotten(id);
@@ -135,7 +136,7 @@ void manager_core::dispatch(const std::string& peer,
   }
 }
 
-/// From a node: it leaves; from a command: this manager ends.
+/// Handles a node that leaves, or a command that ends this manager.
 void manager_core::shut_down(const std::string& peer,
                              const control::envelope& from) {
   out_.answer(peer, from.request, control::done{});

@@ -38,7 +38,7 @@ class manager_core {
 public:
   using sender = outbox::sender;
 
-  /// `kept` may be null: then nothing outlives this manager.
+  /// Keeps nothing beyond its life where `kept` is null.
   manager_core(manager_options options, std::shared_ptr<store> kept,
                sender send, time_point now);
   manager_core(const manager_core&) = delete;
@@ -46,33 +46,33 @@ public:
 
   void on_message(const std::string& peer, const control::envelope& what,
                   time_point now);
-  /// The connection to `peer` is gone.
+  /// Handles the loss of the connection to `peer`.
   void on_gone(const std::string& peer, time_point now);
-  /// To be called at next_deadline(), or any time.
+  /// Call it at next_deadline(), or at any time.
   void on_tick(time_point now);
-  /// When a tick is due next, at the latest; nothing: none is.
+  /// Returns when the next tick is due at the latest; unset: none is due.
   std::optional<time_point> next_deadline() const noexcept {
     return clock_.next_due();
   }
 
-  /// What an elected leader would have etcd keep for its successors; nothing
-  /// while etcd keeps it.
+  /// Returns what an elected leader wants etcd to keep for its successors;
+  /// unset: etcd keeps it already.
   std::optional<etcd::record> to_keep() const { return numbers_.to_keep(); }
-  /// Etcd keeps `x`.
+  /// Records that etcd keeps `x`.
   void kept(const etcd::record& x) { numbers_.kept(x); }
 
-  /// Whether the manager is to end: a command asked for it, or it was idle for
-  /// too long.
+  /// Returns whether the manager must end: a command asked for it, or it was
+  /// idle for too long.
   bool stopping() const noexcept { return stopping_; }
   std::uint64_t incarnation() const noexcept { return peers_.incarnation(); }
-  /// As `vgpu status --json` prints it.
+  /// Returns the status as `vgpu status --json` prints it.
   std::string status_json() const { return report_.json(); }
-  /// What users used in all: usage_book::summary() by user, as a text.
+  /// Returns usage_book::summary() by user, as a text.
   std::string usage_json() const { return accounts_.usage_json(); }
-  /// Events since this manager began.
+  /// Returns the counts of events since this manager began.
   const event_tally& tallies() const noexcept { return out_.tallies(); }
-  /// Where the placement index differs from the records, for a test; empty:
-  /// nowhere.
+  /// Returns where the placement index differs from the records, for a test;
+  /// empty: nowhere.
   std::string index_difference() const { return capacity_.difference(); }
 
 private:
@@ -84,7 +84,7 @@ private:
   void note_idleness();
   void ask_for_ticks();
 
-  // In construction order, which is the order of who calls whom.
+  // In construction order. A part calls only parts above it.
   manager_options options_;
   std::shared_ptr<store> store_;
   manager_clock clock_;
@@ -107,7 +107,7 @@ private:
   status_report report_;
 
   bool stopping_ = false;
-  /// Since when there is neither a client nor a session.
+  /// Says since when there is neither a client nor a session.
   std::optional<time_point> idle_since_;
 };
 

@@ -26,15 +26,16 @@ status check_inventory(const control::register_node& x,
   return {};
 }
 
-/// Whether the record says already what a node lists of this epoch, or the
-/// worker is still on its way.
+/// Returns whether the record agrees with what a node lists of this epoch, or
+/// the worker is still starting.
 bool is_known(const session_record& x, const control::running_session& listed) {
   return x.epoch == listed.epoch &&
          (x.stage == session_stage::running ? x.worker == listed.worker
                                             : listed.worker.endpoint.empty());
 }
 
-/// Whether a worker of this epoch has given its state to the client, and ends.
+/// Returns whether the worker of this epoch gave its state to the client and
+/// ends.
 bool is_released(const session_record& x, epoch of) {
   return x.released_epoch == of ||
          (x.epoch == of && x.stage == session_stage::suspended);
@@ -69,7 +70,7 @@ void node_registry::handle(const std::string& peer,
       return out_.refuse(
           peer, from,
           {fault_kind::refused,
-           "a node named '" + x.name + "' is here already (process " +
+           "a node named '" + x.name + "' is registered already (process " +
                std::to_string(node.info.pid) + "); choose another --name"});
     lose(node, node_stage::lost, "it was restarted");
   }
@@ -93,7 +94,7 @@ void node_registry::handle(const std::string& peer,
   placement_.place_waiting();
 }
 
-/// Notes what the node has, and moves sessions off a pGPU that failed.
+/// Records the node's pGPUs, and moves sessions off one that failed.
 void node_registry::take_inventory(node_record& node,
                                    const control::register_node& x) {
   auto before = std::exchange(node.info, x);
@@ -124,7 +125,7 @@ void node_registry::leave_failed_pgpu(const std::string& node,
       lifecycle_.displace(session, "device lost", false);
 }
 
-/// Makes what the node runs and what is recorded agree.
+/// Makes the records agree with what the node runs.
 void node_registry::reconcile(const node_record& node,
                               const control::register_node& x) {
   std::set<session_id> listed;
@@ -139,8 +140,8 @@ void node_registry::reconcile(const node_record& node,
       missing.push_back(id);
   for (auto id : missing) {
     auto& session = state_.sessions.at(id);
-    if (!placement_.checkpointed_worker_lost(session,
-                                             "its node has it no more"))
+    if (!placement_.checkpointed_worker_lost(
+            session, "its node does not run it any more"))
       lifecycle_.displace(session, "its worker is gone", false);
   }
 }
@@ -168,8 +169,8 @@ void node_registry::reconcile_listed(const node_record& node,
     placement_.give_lease(*session);
 }
 
-/// A node runs a session that is not recorded: its client will come and claim
-/// it soon after a restart, or nobody does.
+/// Records a worker whose session has no record. After a restart its client
+/// soon claims it, or the session has no client any more.
 void node_registry::note_unclaimed(const std::string& node,
                                    const control::running_session& x) {
   auto until = clock_.started() + options_.restart_grace;
@@ -182,7 +183,7 @@ void node_registry::note_unclaimed(const std::string& node,
   clock_.due(until);
 }
 
-// -- what nodes report --------------------------------------------------------
+// -- reports of nodes ---------------------------------------------------------
 
 void node_registry::handle(const std::string& peer,
                            const control::envelope& from,
@@ -191,7 +192,7 @@ void node_registry::handle(const std::string& peer,
   accounts_.note_ended(x.ended);
   if (i == state_.nodes.end() || i->second.peer != peer ||
       i->second.state != node_stage::alive) {
-    // It has been given up, or never registered: it must do so (again).
+    // It was given up, or never registered, and must register again.
     out_.answer(peer, from.request, control::beat_ack{x.number, 0});
     return;
   }
@@ -211,8 +212,8 @@ void node_registry::handle(const std::string& peer,
               control::beat_ack{x.number, peers_.incarnation()});
 }
 
-/// The session, if this node has, or is about to have, its worker of this
-/// epoch; otherwise null.
+/// Returns the session if this node has, or is about to have, its worker of
+/// this epoch; otherwise null.
 session_record* node_registry::session_at(const std::string& node,
                                           session_id id, vgpu::epoch of) {
   auto* found = state_.find(id);
@@ -227,8 +228,9 @@ void node_registry::handle(const std::string& peer, const control::envelope&,
   auto* session = session_at(name, x.session, x.epoch);
   if (session == nullptr) {
     if (x.failure.empty())
-      lifecycle_.fence(name, x.session, x.epoch,
-                       "a worker came up too late: the lease has moved on");
+      lifecycle_.fence(
+          name, x.session, x.epoch,
+          "a worker started too late: the session has another epoch");
     return;
   }
   if (session->stage != session_stage::starting)

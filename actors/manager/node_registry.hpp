@@ -19,9 +19,9 @@
 
 namespace vgpu {
 
-/// Keeps the nodes' records (node_record::stage draws their states), and tells
-/// the sessions' parts what becomes of workers. Of sessions it changes only
-/// their loads. One thread.
+/// Keeps the nodes' records (node_record::stage draws their states), and
+/// reports the fate of workers to the parts for sessions. Of sessions it
+/// changes only their loads. Not thread-safe.
 class node_registry {
 public:
   node_registry(const manager_options& options, manager_clock& clock,
@@ -44,13 +44,13 @@ public:
   void handle(const std::string& peer, const control::envelope& from,
               const control::inject_fault& x);
 
-  /// The node said goodbye.
+  /// Handles a node's goodbye.
   void node_leaves(const std::string& name);
-  /// The connection of a node, perhaps, is gone.
+  /// Handles a closed connection, which may be a node's.
   void connection_gone(const std::string& peer);
-  /// Notes which nodes are lost by now.
+  /// Marks nodes that are lost by now.
   void on_tick();
-  /// Asks the clock for when the next node may be lost.
+  /// Asks the clock for a tick when the next node may be lost.
   void ask_for_ticks() const;
 
 private:

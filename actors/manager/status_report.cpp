@@ -91,7 +91,7 @@ json describe_nodes(const cluster_state& state) {
   return out;
 }
 
-/// In first-class order: a vGPU, then the sessions that use it.
+/// Lists each vGPU with the sessions that use it.
 json describe_vgpus(const cluster_state& state, const accounts& books) {
   std::map<vgpu_id, json> vgpus;
   for (const auto& [id, x] : state.sessions) {

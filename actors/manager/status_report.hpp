@@ -13,8 +13,7 @@
 
 namespace vgpu {
 
-/// The cluster as JSON, read from the other parts. It changes nothing. One
-/// thread.
+/// Composes the cluster's status as JSON. It changes nothing. Not thread-safe.
 class status_report {
 public:
   status_report(const manager_options& options, const manager_clock& clock,
@@ -24,7 +23,7 @@ public:
   status_report(const status_report&) = delete;
   status_report& operator=(const status_report&) = delete;
 
-  /// As `vgpu status --json` prints it.
+  /// Returns the status as `vgpu status --json` prints it.
   std::string json() const;
 
 private:

@@ -11,8 +11,10 @@ namespace vgpu {
 std::shared_ptr<usage_page> add_account(child_spec& to, session_id session) {
   auto made = usage_page::create();
   if (!made) {
-    spdlog::error("session {} is charged only for what it tells in time: {}",
-                  session.value, made.why().what);
+    spdlog::error(
+        "session {} is charged only for the use that its worker reports, "
+        "because it has no account in memory: {}",
+        session.value, made.why().what);
     return nullptr;
   }
   std::shared_ptr<usage_page> account = std::move(*made);
@@ -41,8 +43,8 @@ void note_ended(supervisor_state& st, const supervisor_state::worker& x) {
   if (last.usage == control::usage{})
     return;
   if (st.ended.size() == supervisor_state::most_last_words) {
-    spdlog::error("the manager has been away for too long: what session {} "
-                  "used last is forgotten",
+    spdlog::error("the manager has been away for too long: the last use of "
+                  "session {} is not charged",
                   st.ended.front().load.session.value);
     st.ended.pop_front();
   }

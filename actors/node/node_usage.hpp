@@ -1,4 +1,4 @@
-// What a node knows of its workers' use, and tells the manager.
+// A node's knowledge of its workers' use, and its reports to the manager.
 #pragma once
 
 #include "actors/node/supervisor.hpp"
@@ -7,22 +7,23 @@
 
 namespace vgpu {
 
-/// Gives a worker that is about to start memory in which it writes down what it
-/// uses, and where this process finds that when it is dead. Null where there is
-/// none.
+/// Adds memory to a worker that is about to start, in which the worker keeps
+/// its account and from which this process reads it after the worker's death.
+/// Returns null where there is no memory.
 std::shared_ptr<usage_page> add_account(child_spec& to, session_id session);
 
-/// What the worker told, and what it wrote down since.
+/// Returns the load that the worker reported, with the latest account.
 control::session_load load_of(const supervisor_state::worker& x);
 
-/// Its process is gone; what it used is still to be told.
+/// Keeps the last account of a worker whose process is gone, for the manager.
 void note_ended(supervisor_state& st, const supervisor_state::worker& x);
 
-/// What is to be said of those in the beat `st.beats`: again and again, until
-/// the manager has written it down.
+/// Returns the last accounts for the heartbeat `st.beats`. Each is repeated
+/// until the manager has acknowledged it.
 std::vector<control::session_load> last_words(supervisor_state& st);
 
-/// What was said in this beat is written down.
+/// Drops the last accounts that this heartbeat reported, which the manager has
+/// stored.
 void heard_last_words(supervisor_state& st, std::uint64_t beat);
 
 } // namespace vgpu

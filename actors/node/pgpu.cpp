@@ -10,7 +10,8 @@ namespace vgpu {
 
 namespace {
 
-/// Its worker is dead: whatever it had of the device is free.
+/// Frees everything that the session has on the device, because its worker is
+/// dead.
 void release(pgpu_state& st, session_id session) {
   auto i = st.seats.find(session);
   if (i == st.seats.end())
@@ -38,8 +39,10 @@ pgpu_answer reserve(pgpu_state& st, const pgpu_reserve& x) {
   release(st, x.session);
   auto place = st.board ? st.board->sit(x.claim) : policy::share_table::nobody;
   if (st.board && place == policy::share_table::nobody)
-    spdlog::warn("{} has {} sessions: one more takes no turns", name,
-                 policy::most_seats);
+    spdlog::warn(
+        "{} has {} sessions, the most that take turns: a further one runs "
+        "without turns",
+        name, policy::most_seats);
   st.seats[x.session] = {x.epoch, x.quota, 0, place};
   return {st.what.ordinal, {}, place, st.board};
 }
@@ -50,7 +53,7 @@ void set_claim(pgpu_state& st, const pgpu_claim& x) {
     st.board->set_claim(i->second.place, x.claim);
 }
 
-/// What it tells its owner.
+/// Returns the message for the owner.
 pgpu_changed changed(const pgpu_state& st) {
   return {st.what.ordinal, st.what.state, st.what.policy, st.what.quantum_us,
           st.board};
@@ -71,12 +74,14 @@ void set_rules(pgpu_state& st, const pgpu_rules& x) {
   note_rules(st);
 }
 
-/// What a pGPU shares by until `vgpu policy` says otherwise. Turns are exact
-/// where the host lets who has one run; on an overloaded one shares may be off
-/// by some ten percentage points, and what is not sure is not promised unasked.
+/// Is the share policy until `vgpu policy` sets another. Turns are exact where
+/// the host schedules the session of the turn at once. On an overloaded host
+/// shares may be off by some ten percentage points, so nothing is promised by
+/// default.
 constexpr auto default_policy = policy::share_policy::best_effort;
 
-/// Its threads, each of which is a multiprocessor.
+/// Returns the number of the device's threads, each of which is a
+/// multiprocessor.
 std::uint32_t processors_of(const control::pgpu& x) {
   auto i = x.facts.attributes.find(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   return i == x.facts.attributes.end()
@@ -117,7 +122,7 @@ pgpu_actor::behavior_type pgpu(pgpu_actor::stateful_pointer<pgpu_state> self,
                                control::pgpu what, pgpu_owner owner) {
   self->state.what = std::move(what);
   make_board(self->state);
-  // The owner is told by which rules it shares.
+  // Report the share policy to the owner.
   self->send(owner, changed(self->state));
   return {
       [self](const pgpu_reserve& x) { return reserve(self->state, x); },

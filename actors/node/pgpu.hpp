@@ -1,5 +1,5 @@
-// One physical GPU of a node, as an actor: who uses it, by which rules its
-// compute is shared, and how it is.
+// The actor of one physical GPU of a node: its sessions, its share policy and
+// its health.
 #pragma once
 
 #include "actors/compute/share_board.hpp"
@@ -24,7 +24,8 @@ struct pgpu_state {
     std::uint64_t used = 0;
     std::int32_t place = policy::share_table::nobody; // at the board
   };
-  /// Null where the kernel gave no memory for it: then nobody takes turns.
+  /// Holds the board; null where the kernel gave no memory for it. Then
+  /// sessions take no turns.
   std::shared_ptr<share_board> board;
   control::pgpu what;
   std::map<session_id, seat> seats;

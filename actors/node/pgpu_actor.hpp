@@ -1,5 +1,5 @@
-// What the actor of a pGPU takes and tells: its messages and typed handles. The
-// behaviour is in pgpu.hpp.
+// The messages and the typed handles of a pGPU's actor. The behaviour is in
+// pgpu.hpp.
 #pragma once
 
 #include "actors/compute/share_board.hpp"
@@ -30,7 +30,8 @@ struct pgpu_answer {
   std::uint32_t ordinal = 0;
   /// Says why the pGPU refuses; empty where it grants.
   std::string refusal;
-  /// Says where the session's worker takes turns; nobody: it takes none.
+  /// Holds the seat where the session's worker takes turns; nobody: it takes
+  /// none.
   std::int32_t seat = policy::share_table::nobody;
   std::shared_ptr<share_board> board;
 };
@@ -98,7 +99,7 @@ using pgpu_owner = caf::typed_actor<
 /// Keeps account of one physical GPU of a node. The supervisor sends all of its
 /// messages.
 using pgpu_actor = caf::typed_actor<
-    // A session is to begin on the pGPU.
+    // A session begins on the pGPU.
     caf::replies_to<pgpu_reserve>::with<pgpu_answer>,
     // A session's worker is dead, or never began.
     caf::reacts_to<pgpu_release>,
@@ -110,7 +111,7 @@ using pgpu_actor = caf::typed_actor<
     caf::reacts_to<pgpu_use>,
     // A worker reported that the device failed, or a user broke it on purpose.
     caf::reacts_to<pgpu_fail>,
-    // Somebody wants to know what is reserved and used.
+    // A part of the node asks what is reserved and used.
     caf::replies_to<pgpu_ask>::with<pgpu_account>>;
 
 } // namespace vgpu

@@ -22,7 +22,7 @@ prepared_workers::take(const control::start_worker& order) {
   auto i = waiting_.find(order.session);
   if (i == waiting_.end())
     return std::nullopt;
-  // It has opened what it was told to open.
+  // The worker has opened the devices of its own order.
   if (i->second.order != preparation_of(order)) {
     drop(order.session);
     return std::nullopt;

@@ -1,5 +1,5 @@
-// Workers that a node starts before it is known when they are wanted: they open
-// their devices, which may take long, and wait for their orders.
+// Workers that a node starts before their orders come. They open their devices,
+// which may take long, and wait.
 #pragma once
 
 #include "actors/compute/usage_page.hpp"
@@ -16,50 +16,52 @@
 
 namespace vgpu {
 
-/// A process whose orders are still to come.
+/// Describes a process that waits for its orders.
 struct prepared_worker {
   control::prepare_worker order;
   std::uint64_t tag = 0; // of its process
   std::uint32_t pid = 0;
-  /// What it used, as it writes itself; null where there was no memory.
+  /// Holds the account that the worker writes; null where there was no memory.
   std::shared_ptr<usage_page> account;
-  bool ready = false;                        // the manager knows
-  std::chrono::steady_clock::time_point due; // not wanted any more then
+  bool ready = false;                        // reported to the manager
+  std::chrono::steady_clock::time_point due; // drop it after this
 };
 
-/// Those of a node, at most one a session: a part of its supervisor, which
-/// starts their processes and tells it the time and what becomes of them.
+/// Holds a node's prepared workers, at most one for each session. It is a part
+/// of the supervisor, which starts the processes and reports time and exits.
 class prepared_workers {
 public:
   using time_point = std::chrono::steady_clock::time_point;
-  /// The manager is to hear that a session's is ready, or why there is none.
+  /// Reports to the manager that a session's worker is ready, or why there is
+  /// none.
   using teller = std::function<void(session_id, const std::string& failure)>;
 
   prepared_workers(std::shared_ptr<spawner> children, teller tell);
   prepared_workers(const prepared_workers&) = delete;
   prepared_workers& operator=(const prepared_workers&) = delete;
 
-  /// Its process was started. The session has none: else drop() it first.
+  /// Adds a started process. Drop the session's former one first.
   void add(prepared_worker x);
-  /// The one that waits for these orders. One that has opened something else is
-  /// dropped.
+  /// Returns the worker that these orders are for. Drops a worker that has
+  /// opened other devices.
   std::optional<prepared_worker> take(const control::start_worker& order);
-  /// Not wanted any more: it is killed.
+  /// Kills a worker that is not needed any more.
   void drop(session_id id);
   void drop_all();
-  /// The same; the manager, if it still waits for one of them, hears why.
+  /// Does the same, and reports `why` to a manager that still waits for one of
+  /// them.
   void drop_all(const std::string& why);
 
-  /// It says that it has opened its devices, or why it cannot; until then its
-  /// orders have to come.
+  /// Handles a worker's report that it has opened its devices, or why it
+  /// cannot. Its orders must come before `until`.
   void on_ready(session_id id, const std::string& failure, time_point until);
-  /// Whether it is one of these that was to begin.
+  /// Returns whether this process is one of the prepared workers.
   bool on_started(const child_started& x);
-  /// The session, if it was one of these that ended.
+  /// Returns the session if one of the prepared workers ended.
   std::optional<session_id> on_exited(const child_exited& gone);
   void on_time(time_point now);
 
-  /// Of those that were dropped all have ended.
+  /// Returns whether all dropped workers have ended.
   bool nobody_ends() const noexcept { return dropped_.empty(); }
 
 private:
@@ -70,7 +72,7 @@ private:
   std::shared_ptr<spawner> children_;
   teller tell_;
   by_session waiting_;
-  /// Of those that are not wanted any more and die, by tag.
+  /// Holds the dropped workers that have not ended, by tag.
   std::map<std::uint64_t, session_id> dropped_;
 };
 

@@ -13,14 +13,14 @@ namespace vgpu {
 namespace {
 
 using namespace supervising;
-// The overloads about workers stand beside those below, which would hide them.
+// The functions below would hide the overloads about workers.
 using supervising::take;
 using stage = supervisor_state::stage;
 
-/// The request number of a registration; nothing else asks the manager.
+/// Is the request number of a registration, the only request to the manager.
 constexpr std::uint64_t registration = 1;
 constexpr std::uint64_t goodbye = 2;
-/// How long to wait for the manager to hear that this node leaves.
+/// Says how long to wait for the manager to acknowledge the goodbye.
 constexpr auto goodbye_within = std::chrono::milliseconds{500};
 
 void register_here(self_ptr self) {
@@ -35,9 +35,9 @@ void register_here(self_ptr self) {
   tell_manager(self, std::move(out), registration);
 }
 
-/// With a manager that is another, or has given this node up, or was not heard
-/// for a while: which prepared workers it wants no more it could not say, and
-/// nobody else would end them for long.
+/// Registers with a manager that is another one, has given this node up, or was
+/// away. It drops the prepared workers, because the manager could not cancel
+/// them meanwhile and they would wait for long.
 void register_anew(self_ptr self) {
   register_here(self);
   self->state.prepared->drop_all("its node was away from the manager");
@@ -45,8 +45,8 @@ void register_anew(self_ptr self) {
 
 void finish_stopping(self_ptr self);
 
-// One overload of take() for each message that the manager says. Those about
-// workers are in supervisor_workers.cpp.
+// One overload of take() for each message of the manager. Those about workers
+// are in supervisor_workers.cpp.
 
 void take(self_ptr self, const control::envelope&,
           const control::set_policy& x) {
@@ -65,7 +65,7 @@ void take(self_ptr self, const control::envelope&,
     for (auto ordinal : each.order.pgpus)
       if (ordinal == x.pgpu && !each.peer.empty())
         tell_worker(self, each.peer, x);
-  // A hang shows itself to nobody but the program that waits.
+  // Only the program that waits notices a hang.
   if (x.kind != injected_fault::hang)
     self->send(pgpu->second, pgpu_fail{x.kind == injected_fault::ecc
                                            ? control::pgpu_health::quarantined
@@ -89,7 +89,7 @@ void take(self_ptr self, const control::envelope& from,
   if (st.was_ready || (from.request != registration && from.request != 0))
     return;
   self->send(st.watcher, supervisor_failed{x.reason});
-  // Not the normal end: that would leave the linked pGPU actors behind.
+  // The normal exit reason would leave the linked pGPU actors behind.
   self->quit(caf::exit_reason::user_shutdown);
 }
 
@@ -118,12 +118,12 @@ void take(self_ptr self, const control::envelope& from, const control::done&) {
 }
 
 void take(self_ptr self, const control::envelope&, const control::redirect& x) {
-  // It is heard of again when it leads.
+  // It sends a welcome when it leads.
   spdlog::info("the manager stands by; leader: {}", printable(x.leader));
   self->state.registered = false;
 }
 
-/// Takes every other message.
+/// Logs every other message, because a node takes none of them.
 template <class T>
 void take(self_ptr, const control::envelope& from, const T&) {
   spdlog::warn("the manager sent a {}, which a node does not take",
@@ -153,7 +153,7 @@ void begin_stopping(self_ptr self) {
   if (std::exchange(st.stopping, true))
     return;
   st.stop_by = self->clock().now() + goodbye_within;
-  // The manager hears it first, and looks for other places at once.
+  // The manager gets this first, and looks for other places at once.
   tell_manager(self, control::shutdown{}, goodbye);
   stop_workers(self);
   finish_stopping(self);

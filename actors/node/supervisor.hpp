@@ -1,5 +1,5 @@
 // A node's supervisor: registers its pGPUs with the manager, runs one worker
-// process a session, and tells the manager what becomes of them.
+// process for each session, and reports on them to the manager.
 #pragma once
 
 #include "actors/compute/usage_page.hpp"
@@ -25,16 +25,17 @@ struct supervisor_options {
   std::string host; // host_id()
   std::uint32_t pid = 0;
   std::vector<control::pgpu> pgpus;
-  /// The peer name of the manager on its link: the endpoint.
+  /// Holds the manager's peer name on its link: the endpoint.
   std::string manager_peer;
   std::string worker_program;  // path
-  std::string worker_endpoint; // where workers say hello
-  /// What a worker is to bind: `tcp://HOST:*` or `ipc://DIR/worker-%s`, where
-  /// %s becomes the node, the session, and a number of the process.
+  std::string worker_endpoint; // where workers connect
+  /// Holds the endpoint that a worker binds: `tcp://HOST:*` or
+  /// `ipc://DIR/worker-%s`, where %s becomes the node, the session, and a
+  /// number of the process.
   std::string worker_bind;
   std::chrono::milliseconds hello_within{10'000};
   std::chrono::milliseconds stop_grace{2'000};
-  /// How long a worker that was prepared waits for its orders.
+  /// Says how long a prepared worker waits for its orders.
   std::chrono::minutes orders_within{22};
 };
 
@@ -52,15 +53,18 @@ struct supervisor_state {
     std::string peer; // its connection
     control::worker_endpoints where;
     control::session_load load;
-    /// What it used, as it writes itself; null where there was no memory.
+    /// Holds the account that the worker writes; null where there was no
+    /// memory.
     std::shared_ptr<usage_page> account;
     std::size_t grants_missing = 0;
     std::map<std::uint32_t, pgpu_answer> grants; // by pGPU
-    /// Told to the worker as soon as it can be.
+    /// Holds a resize to send to the worker as soon as it is connected.
     std::optional<control::resize_session> resized;
     bool reported = false; // the manager knows that it started, or failed
-    std::chrono::steady_clock::time_point due; // hello or kill, by stage
-    /// A later epoch's order: begins when this process is dead.
+    std::chrono::steady_clock::time_point
+        due; // for its hello or its end, by stage
+    /// Holds the order of a later epoch, which begins when this process is
+    /// dead.
     std::optional<control::start_worker> next;
   };
 
@@ -72,12 +76,12 @@ struct supervisor_state {
   std::map<std::uint32_t, pgpu_actor> pgpus;
   std::map<std::uint32_t, std::shared_ptr<share_board>> boards;
   std::map<session_id, worker> workers;
-  std::optional<prepared_workers> prepared; // always, once it runs
-  /// Those that gave way to one that runs already, by tag: they give back what
-  /// they had.
+  std::optional<prepared_workers> prepared; // set once the actor runs
+  /// Holds, by tag, workers whose successor runs already. They still give back
+  /// their seats and quotas.
   std::map<std::uint64_t, worker> leaving;
-  /// The last word on workers that are no more, and in which beat it was said
-  /// first (0: in none). The manager has not acknowledged it.
+  /// Holds the last report on a worker that ended, until the manager
+  /// acknowledges it. `beat` is the heartbeat that first had it; 0: none yet.
   struct last_word {
     control::session_load load;
     std::uint64_t beat = 0;

@@ -1,5 +1,5 @@
-// What a node's supervisor takes and tells: its messages and typed handles. The
-// behaviour is in supervisor.hpp.
+// The messages and the typed handles of a node's supervisor. The behaviour is
+// in supervisor.hpp.
 #pragma once
 
 #include "actors/link/link_actor.hpp"

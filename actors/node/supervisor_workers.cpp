@@ -32,7 +32,7 @@ void report(self_ptr self, const std::string& kind, const std::string& text,
   tell_manager(self, std::move(out));
 }
 
-/// The worker could not be started: says so, once.
+/// Reports once that the worker could not be started.
 void report_failure(self_ptr self, worker& x, const std::string& why) {
   if (std::exchange(x.reported, true))
     return;
@@ -56,7 +56,7 @@ policy::share_claim claim_of(double share, double limit,
   return out;
 }
 
-/// Its account, too.
+/// Starts the worker's process. Returns its account.
 std::shared_ptr<usage_page> start_process(self_ptr self, std::uint64_t tag,
                                           const control::prepare_worker& x) {
   auto& st = self->state;
@@ -135,7 +135,8 @@ void kill_worker(self_ptr self, worker& x, int signal) {
   st.children->signal(x.tag, signal);
 }
 
-/// Ends a worker that must not serve any longer; true when it is gone already.
+/// Ends a worker that must not serve any longer. Returns true when it is gone
+/// already.
 bool stop_worker(self_ptr self, worker& x, int signal) {
   if (x.stage == stage::reserving) {
     release(self, x);
@@ -147,8 +148,8 @@ bool stop_worker(self_ptr self, worker& x, int signal) {
   return false;
 }
 
-/// Whether what a worker has until its process is dead is what the next one is
-/// to have.
+/// Returns whether a worker whose process is not dead has pGPUs that the next
+/// one needs.
 bool has_some_of(const worker& x, const control::start_worker& next) {
   auto& has = x.order.pgpus;
   return std::any_of(has.begin(), has.end(), [&](auto pgpu) {
@@ -156,7 +157,7 @@ bool has_some_of(const worker& x, const control::start_worker& next) {
   });
 }
 
-/// The order that waits for one to be gone that gave way long ago; null: none.
+/// Returns the order that waits for the end of a released worker; null: none.
 std::optional<control::start_worker>* order_after(supervisor_state& st,
                                                   session_id id) {
   for (auto& [tag, x] : st.leaving)
@@ -165,8 +166,8 @@ std::optional<control::start_worker>* order_after(supervisor_state& st,
   return nullptr;
 }
 
-/// At once, unless a process on its way out still has some of what it is to
-/// have.
+/// Starts the worker at once, unless a process that is ending still has some of
+/// its pGPUs.
 void begin_beside(self_ptr self, const control::start_worker& order) {
   for (auto& [tag, x] : self->state.leaving)
     if (x.order.session == order.session && has_some_of(x, order)) {
@@ -176,7 +177,8 @@ void begin_beside(self_ptr self, const control::start_worker& order) {
   begin(self, order);
 }
 
-/// The worker executes nothing any more, and nobody waits for its end.
+/// Handles a worker that executes nothing any more, and whose end nothing waits
+/// for.
 void leave(self_ptr self, std::map<session_id, worker>::iterator i) {
   auto& st = self->state;
   kill_worker(self, i->second, SIGKILL);
@@ -290,7 +292,7 @@ void take(self_ptr self, const control::envelope&,
   auto i = st.workers.find(to.session);
   if (i == st.workers.end())
     return;
-  // An order that has not begun takes it along.
+  // An order that has not begun takes the new values.
   auto& x = i->second;
   auto* order = x.next && x.next->epoch == to.epoch ? &*x.next : &x.order;
   if (order->epoch != to.epoch)
@@ -320,7 +322,7 @@ void stop_workers(self_ptr self) {
   st.prepared->drop_all();
 }
 
-// -- what workers say ---------------------------------------------------------
+// -- messages of workers ------------------------------------------------------
 
 namespace {
 
@@ -356,7 +358,8 @@ void on_worker_hello(self_ptr self, const std::string& peer,
                          x.session, x.epoch, x.worker, found.pid, {}});
 }
 
-/// Whether a session's error tells that the device, not the program, failed.
+/// Returns whether a session's error says that the device failed, not the
+/// program.
 bool is_device_loss(CUresult error) {
   return error == CUDA_ERROR_ECC_UNCORRECTABLE ||
          error == CUDA_ERROR_DEVICE_UNAVAILABLE ||
@@ -377,7 +380,7 @@ void on_worker_beat(self_ptr self, const control::worker_beat& x) {
   }
 }
 
-// One overload of take() for each message that a worker says.
+// One overload of take() for each message of a worker.
 
 void take(self_ptr self, const std::string& peer, const control::envelope& from,
           const control::hello&) {
@@ -406,7 +409,7 @@ void take(self_ptr self, const std::string&, const control::envelope&,
   tell_manager(self, x);
 }
 
-/// Takes every other message.
+/// Refuses every other message.
 template <class T>
 void take(self_ptr self, const std::string& peer, const control::envelope& from,
           const T&) {
@@ -443,7 +446,7 @@ void note_process_end(self_ptr self, const worker& x, const std::string& how) {
   remove_socket(self->state.opts, x.order.session, x.tag);
 }
 
-/// Whether it was one that gave way.
+/// Returns whether it was a released worker.
 bool end_leaving(self_ptr self, const child_exited& gone) {
   auto x = self->state.leaving.extract(gone.tag);
   if (!x)

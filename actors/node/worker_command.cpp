@@ -19,15 +19,15 @@ std::string bind_for(const supervisor_options& opts, session_id session,
                      std::uint64_t tag) {
   auto out = opts.worker_bind;
   if (auto at = out.find("%s"); at != std::string::npos)
-    // Nodes of one host may have one folder for all.
+    // Nodes of one host may share one folder.
     out.replace(at, 2,
                 opts.name + "-" + std::to_string(session.value) + "-" +
                     std::to_string(tag));
   return out;
 }
 
-/// Where the worker takes turns: a descriptor for each of its pGPUs, in their
-/// order; -1 where it does not.
+/// Adds the boards at which the worker takes turns: a descriptor for each of
+/// its pGPUs, in order; -1 where it takes none.
 void add_boards(child_spec& to, const share_boards& boards,
                 const std::vector<std::uint32_t>& pgpus) {
   auto keeps = std::make_shared<std::vector<std::shared_ptr<share_board>>>();
@@ -81,9 +81,9 @@ child_spec command_of(const supervisor_options& opts,
               bind_for(opts, x.session, tag),
               "--host-id",
               opts.host};
-  // NVIDIA's driver puts modules' variables, and managed memory, where its
-  // process has room. They must lie there again after a recovery, and be free
-  // in the program.
+  // NVIDIA's driver puts modules' variables and managed memory where its
+  // process has room. After a recovery they must have the same addresses, which
+  // must be free in the program.
   out.same_addresses = device == "nvidia";
   out.input_later = true;
   add_boards(out, boards, x.pgpus);

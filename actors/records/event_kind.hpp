@@ -9,8 +9,8 @@
 
 namespace vgpu {
 
-/// What an event is about. On the wire and in JSON a kind is a text, so that a
-/// manager passes on the kinds of a later release as they are.
+/// Names the kinds of events. On the wire and in JSON a kind is a text, so that
+/// a manager passes on the kinds of a later release unchanged.
 enum class event_kind : std::uint8_t {
   // -- the manager ------------------------------------------------------------
   manager_leads,
@@ -46,7 +46,7 @@ enum class event_kind : std::uint8_t {
   session_balanced,
 };
 
-/// The texts of the kinds, on the wire and in JSON.
+/// Holds the texts of the kinds, on the wire and in JSON.
 inline constexpr enum_names<event_kind, 28> event_kind_names{{
     {event_kind::manager_leads, "manager-leads"},
     {event_kind::manager_restarted, "manager-restarted"},
@@ -79,7 +79,7 @@ inline constexpr enum_names<event_kind, 28> event_kind_names{{
 }};
 static_assert(is_complete(event_kind_names, event_kind::session_balanced));
 
-/// The text of a kind, as scripts read it.
+/// Returns the text of a kind, as scripts read it.
 constexpr const char* name_of(event_kind x) noexcept {
   return text_in(event_kind_names, x);
 }

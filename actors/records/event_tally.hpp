@@ -1,4 +1,4 @@
-// How many events of each kind there were, and how long what they tell of took.
+// Counts the events of each kind, and their durations.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -10,21 +10,21 @@
 
 namespace vgpu {
 
-/// The durations of one kind of event, as a histogram.
+/// Holds the durations of one kind of event, as a histogram.
 struct tally {
-  /// Milliseconds up to which a bucket counts; what takes longer is in `count`
-  /// alone.
+  /// Holds the upper bounds of the buckets, in milliseconds. A longer duration
+  /// is in `count` alone.
   static constexpr std::array<double, 12> bounds{
       1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 5000, 30'000};
 
   std::uint64_t count = 0;
-  std::uint64_t timed = 0;                           // of which have a duration
-  double milliseconds = 0;                           // the sum of these
+  std::uint64_t timed = 0; // events that have a duration
+  double milliseconds = 0; // sum of the durations
   std::array<std::uint64_t, bounds.size()> within{}; // cumulative
 };
 
-/// One tally a kind. Kinds that nobody of ours gives are counted as one, so
-/// that what a peer sends cannot grow it.
+/// Keeps one tally for each kind. Beyond most_kinds, all further kinds are
+/// counted as "other", so that a peer cannot make it grow.
 class event_tally {
 public:
   static constexpr std::size_t most_kinds = 128;

@@ -1,5 +1,5 @@
-// What a process of the control plane can be asked about itself by somebody
-// in the same process who is no peer: the metrics.
+// The metrics of a manager or a supervisor, for another actor of the same
+// process.
 #pragma once
 
 #include "actors/records/event_tally.hpp"
@@ -11,21 +11,21 @@
 
 namespace vgpu {
 
-/// To the manager or a supervisor; answered with metrics_ptr.
+/// Asks the manager or a supervisor for metrics_ptr.
 struct metrics_ask {};
 
 struct metrics_snapshot {
-  /// As `vgpu status --json`; a node's own has itself alone in `nodes`.
+  /// Holds what `vgpu status --json` prints; a supervisor knows only its own
+  /// node.
   std::string status;
   event_tally events;
-  /// What users used in all (usage_book::summary()); empty: a node does not
-  /// know.
+  /// Holds usage_book::summary() by user; empty in a supervisor.
   std::string usage{};
 };
 
 using metrics_ptr = std::shared_ptr<const metrics_snapshot>;
 
-/// Tells about itself: the manager or a supervisor.
+/// Answers with its own metrics: the manager or a supervisor.
 using metrics_source = caf::typed_actor<
     // The metrics server of the process asks for a snapshot.
     caf::replies_to<metrics_ask>::with<metrics_ptr>>;

@@ -26,7 +26,7 @@ json to_json(const control::specification& x) {
           {"capability", x.capability}};
 }
 
-/// What a former release did not write has its default.
+/// Members that an earlier release did not write have their defaults.
 control::specification spec_from_json(const json& x) {
   control::specification out;
   out.share = x.at("share");
@@ -59,8 +59,8 @@ control::program program_from_json(const json& x) {
   return {x.at("name"), x.at("pid"), x.at("host"), x.at("user")};
 }
 
-/// A text that no stage has is read as running: the node and the client say
-/// how the session is.
+/// Reads an unknown text as `running`: the node and the client report how the
+/// session is.
 session_stage stage_from_json(const json& x) {
   return value_in(session_stage_names, text_of(x))
       .value_or(session_stage::running);

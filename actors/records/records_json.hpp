@@ -1,5 +1,5 @@
-// The control plane's values as JSON: for the store, the status and the event
-// stream.
+// Converts the control plane's values to and from JSON, for the store, the
+// status and the event stream.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -14,17 +14,18 @@ namespace vgpu {
 nlohmann::json to_json(const control::event& x);
 nlohmann::json to_json(const session_record& x);
 
-/// What to_json() wrote. Throws nlohmann::json::exception when it is not.
+/// Returns the value that to_json() wrote. Throws nlohmann::json::exception for
+/// any other JSON.
 control::event event_from_json(const nlohmann::json& x);
 session_record session_from_json(const nlohmann::json& x);
 
-/// What nobody can tell is null.
+/// Writes unknown values as null.
 nlohmann::json to_json(const control::side_memory& x);
 
-/// A value as a table shows it.
+/// Returns a value as a table shows it.
 std::string text_of(const nlohmann::json& x);
 
-/// One line of text; bytes that are no UTF-8 are replaced.
+/// Returns one line of text, in which bytes that are no UTF-8 are replaced.
 std::string to_line(const nlohmann::json& x);
 
 } // namespace vgpu

@@ -1,4 +1,4 @@
-// What is counted of a session's use: its members by name, and sums of them.
+// The members of a session's use by name, and sums of them.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -11,10 +11,10 @@ namespace vgpu {
 struct usage_member {
   const char* name; // in JSON
   std::uint64_t control::usage::*value;
-  bool traffic; // bytes that calls moved
+  bool traffic; // whether it counts bytes that calls moved
 };
 
-/// All of them.
+/// Lists all members.
 inline constexpr std::array<usage_member, 6> usage_members{{
     {"device_ns", &control::usage::device_ns, false},
     {"replay_ns", &control::usage::replay_ns, false},
@@ -29,7 +29,7 @@ inline void add(control::usage& to, const control::usage& x) {
     to.*value += x.*value;
 }
 
-/// What a total has grown by, where it has; totals never shrink.
+/// Returns how much each total has grown; totals never shrink.
 inline control::usage growth_of(const control::usage& from,
                                 const control::usage& to) {
   control::usage out;
@@ -38,7 +38,7 @@ inline control::usage growth_of(const control::usage& from,
   return out;
 }
 
-/// The larger of each total.
+/// Returns the larger of each total.
 inline control::usage later(const control::usage& a, const control::usage& b) {
   control::usage out;
   for (auto [name, value, traffic] : usage_members)

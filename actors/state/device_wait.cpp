@@ -27,7 +27,7 @@ status wait_for(device::device& on, const std::string& what,
   if (!done->changed.wait_for(guard, patience,
                               [&] { return done->ended.has_value(); }))
     return cuda_fault(CUDA_ERROR_LAUNCH_TIMEOUT,
-                      "the device does not come to the end of " + what);
+                      "the device does not finish " + what);
   if (*done->ended != CUDA_SUCCESS)
     return cuda_fault(*done->ended,
                       what + " ended in error " + std::to_string(*done->ended));

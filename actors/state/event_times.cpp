@@ -64,10 +64,10 @@ result<float> event_times::elapsed(device::device& on, event_id from,
 
 result<std::map<event_id, double>> event_times::before_now(device::device& on,
                                                            event_id now) {
-  // A device tells a time between two events as a float, whose error grows with
-  // the time. So each event is measured to the one recorded after it, and only
-  // the last one to `now`: times between events stay what they were, however
-  // long ago that was.
+  // A device returns the time between two events as a float, whose error grows
+  // with the time. So each event is measured to the one recorded after it, and
+  // only the last one to `now`. Then times between events stay exact, however
+  // old they are.
   std::vector<std::pair<float, event_id>> order;
   auto add = [&](event_id x) -> status {
     auto since = on.elapsed(x, now);
@@ -133,9 +133,9 @@ status event_times::restore(device::device& on,
     auto found = events_.find(x.event);
     if (found == events_.end())
       return cuda_fault(CUDA_ERROR_INVALID_VALUE,
-                        "a state tells when event " +
+                        "a state has the time of event " +
                             std::to_string(x.event.value) +
-                            " was recorded, which does not exist in it");
+                            ", which does not exist in it");
     found->second.recorded = true;
     past_.emplace(x.event, x);
   }

@@ -13,7 +13,7 @@ namespace vgpu {
 namespace {
 
 /// Gives the number of bytes that one call of work() copies, so that the
-/// session can go on in between.
+/// session can continue in between.
 constexpr std::uint64_t copied_at_once = std::uint64_t{8} << 20;
 /// Gives the largest gap between two pieces that travel in one part.
 constexpr std::uint64_t smallest_gap = 4096;
@@ -23,8 +23,8 @@ bool same_bytes(const state_chunk& a, const state_chunk& b) {
          a.hash == b.hash;
 }
 
-/// Returns whether these stored bytes may be the piece. For compressed bytes
-/// only a reader can tell.
+/// Returns whether these stored bytes may be the piece. Compressed bytes can be
+/// checked only when they are read.
 bool may_be(const state_chunk& what, std::span<const std::byte> stored) {
   return what.form != chunk_form::raw ||
          XXH3_64bits(stored.data(), stored.size()) == what.hash;
@@ -69,8 +69,8 @@ void snapshot_inflow::ask(const state_chunk& x) {
     last->to = end;
   else
     ask(x.offset, end);
-  // A piece that is larger than a part comes in several parts and is not
-  // compared with its hash here.
+  // A piece larger than a part comes in several parts. Its hash is not checked
+  // here.
   if (parts_.back().from <= x.offset)
     parts_.back().pieces.push_back(x);
 }
@@ -112,11 +112,11 @@ status snapshot_inflow::store(const part& what,
     if (!may_be(x, bytes.subspan(x.offset - what.from, x.stored)))
       return fault{fault_kind::corrupt,
                    "contents at address " + std::to_string(x.address) +
-                       " came as others than the snapshot's"};
+                       " do not match the hash in the snapshot's index"};
   return write_state_bytes(file_.get(), what.from, bytes);
 }
 
-// -- what is here -------------------------------------------------------------
+// -- local contents -----------------------------------------------------------
 
 /// Decides, from the index, how each piece gets here.
 status snapshot_inflow::plan() {

@@ -64,7 +64,8 @@ struct state_placed {
   std::vector<state_chunk> chunks;
 };
 
-/// Describes memory that is not copied into the file but handed over as it is.
+/// Describes memory that is handed over to the next worker in place of being
+/// copied into the file.
 struct state_lent {
   std::uint32_t device = 0;
   /// Holds the address of the first byte.

@@ -166,7 +166,7 @@ state_lent get_lent(wire::LentMemory::Reader x) {
   if (out.bytes == 0 || out.bytes > window_bytes ||
       out.bytes % granule_bytes != 0 || out.address % granule_bytes != 0 ||
       device_at(out.address) != out.device)
-    throw bad_index{"memory that is lent in no whole granules"};
+    throw bad_index{"lent memory that is not whole granules"};
   return out;
 }
 
@@ -180,7 +180,7 @@ state_index get(wire::State::Reader x, std::uint64_t end) {
     out.consoles[i] = consoles[i];
   out.devices = x.getDevices();
   if (out.position % sizeof(std::uint64_t) != 0)
-    throw bad_index{"it stands where no call begins"};
+    throw bad_index{"its position is not the beginning of a call"};
   for (auto image : x.getImages())
     out.images.push_back(get_image(image, end));
   std::uint64_t last = 0;

@@ -1,4 +1,4 @@
-// What a vGPU state actor is asked, what it answers, and its typed handle. The
+// The messages, the answers and the typed handle of a vGPU state actor. The
 // behaviour is in actors/worker/serve/vgpu_state_actor.hpp.
 #pragma once
 
@@ -26,19 +26,19 @@ namespace vgpu {
 ///      │             └──────────────────────────┘ │ 6
 ///      └──────────────────────────────────────────┘
 ///
-///   1 A client shows the lease, or somebody says resume. A state that it
-///     brings is restored before.
-///   2 Somebody says pause, or orders a snapshot.
+///   1 A client attaches, or resume_vgpu arrives. If there is a state, it is
+///     restored before.
+///   2 pause_vgpu arrives, or a client orders a snapshot.
 ///   3 The session has come to rest at a call, and its state is written.
 ///   4 The session cannot come to rest or be described, the pause is revoked,
 ///     or a snapshot is written.
-///   5 Somebody says resume.
-///   6 Somebody says resume, and what the session has on its devices must be
-///     brought back first.
+///   5 resume_vgpu arrives.
+///   6 resume_vgpu arrives, and the session's memory must first be brought
+///     back to its devices.
 ///
 /// Each phase may lead to `gone`, and no phase follows that one.
 enum class vgpu_phase : std::uint8_t {
-  /// The session's state is not here yet, or nobody has resumed it.
+  /// The session's state is not here yet, or nothing has resumed it.
   arriving,
   /// Calls are executed.
   serving,
@@ -81,15 +81,14 @@ struct vgpu_description {
 // -- the five questions -------------------------------------------------------
 
 // A question that names an epoch is for the place of that epoch. Every other
-// place refuses it, so that nobody speaks to a former place by mistake.
+// place refuses it, so that no sender speaks to a former place by mistake.
 //
-// Clients ask all but the first by the data plane, where the same handlers
-// answer (vgpu_state_actor.hpp). In the mailbox the worker actor asks the
-// first; the others are there for whoever shares the process, which only tests
-// do yet.
+// Clients ask all but the first over the data plane, where the same handlers
+// answer (vgpu_state_actor.hpp). The worker actor asks the first by the
+// mailbox. Only tests ask the others by the mailbox.
 
-/// Asks where the vGPU is. It names no epoch, as who asks does not know it. The
-/// worker actor asks it, and reports the answer to its node.
+/// Asks where the vGPU is. It names no epoch, because the sender does not know
+/// it. The worker actor asks it, and reports the answer to its node.
 struct where_is_vgpu {};
 
 /// Asks the vGPU to come to rest at a call and to write its state there. The
@@ -105,12 +104,13 @@ struct describe_vgpu {
   vgpu::epoch epoch;
 };
 
-/// Asks a place that serves no session yet to take up a described one. The
-/// client asks it. The session stands still there until it is resumed.
+/// Asks a place that serves no session yet to adopt a described one. The client
+/// asks it. The session stands still there until it is resumed.
 struct adopt_vgpu {
   vgpu::epoch epoch;
   shared_file state;
-  /// Tells that nobody else needs the file, so that memory may be made of it.
+  /// Tells that nobody else needs the file, so that its pages may become
+  /// memory.
   bool keeps_file = false;
 };
 
@@ -165,13 +165,13 @@ inline bool is_refusal(const caf::error& answer, vgpu_refusal why) {
          answer.code() == static_cast<std::uint8_t>(why);
 }
 
-/// Is a vGPU at one place: what a session is, and who owns it there. Its name
-/// stays when the session moves to another worker process, in which another
-/// actor with that name adopts what this one describes. Calls are no messages
-/// of it: its thread reads them from shared memory or from a socket.
+/// Is a vGPU at one place: it holds the session's state there. Its name stays
+/// when the session moves to another worker process, in which another actor
+/// with that name adopts the state that this one describes. Calls are not among
+/// its messages: its thread reads them from shared memory or from a socket.
 ///
-/// Each answer but a description tells the place as it is afterwards. Errors
-/// are vgpu_refusal.
+/// Each answer but a description is the place after the request. Errors are
+/// vgpu_refusal.
 using vgpu_actor =
     caf::typed_actor<caf::replies_to<where_is_vgpu>::with<vgpu_place>,
                      caf::replies_to<pause_vgpu>::with<vgpu_place>,

@@ -105,7 +105,7 @@ status vgpu_state::audit_mapping(device_address address,
   auto known = mappings_.find(address);
   if (known != mappings_.end() && known->second.bytes == bytes)
     return {};
-  return broken("what is to be unmapped or given access was not mapped so");
+  return broken("the range to unmap or to give access to is not a mapping");
 }
 
 std::uint64_t vgpu_state::unmap(device_address address) {

@@ -175,7 +175,7 @@ status vgpu_state::audit_free(device_address address,
   auto i = allocations_.find(address);
   if (i == allocations_.end() || i->second != bytes)
     return cuda_fault(CUDA_ERROR_INVALID_VALUE,
-                      "what is to be freed was not allocated");
+                      "the range to free is not an allocation");
   for (auto& [id, array] : arrays_)
     if (array.address == address)
       return cuda_fault(CUDA_ERROR_INVALID_VALUE,
@@ -204,8 +204,8 @@ status vgpu_state::audit_texture(const texture_spec& x) const {
                 CUDA_ERROR_INVALID_VALUE, "array", x.array,
                 "has no such level");
   }
-  // Memory may come and go behind an object. Only an access finds out whether
-  // it exists.
+  // Memory may be freed behind an object. Only an access shows whether it
+  // exists.
   case CU_RESOURCE_TYPE_LINEAR:
   case CU_RESOURCE_TYPE_PITCH2D:
     return {};
@@ -257,7 +257,7 @@ bool vgpu_state::holds(device_address address, std::uint64_t bytes) const {
   }
   if (maps(address, bytes))
     return true;
-  // Variables have the upper part of the window, or lie outside it where the
+  // Variables have the upper part of the window, or lie outside of it where the
   // driver of a real GPU places them.
   if (address - window_ < device_placed_offset)
     return false;

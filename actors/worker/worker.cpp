@@ -45,13 +45,13 @@ void greet(self_ptr self) {
   if (!st.vgpu)
     return send(self, control::worker_prepared{st.options.session, {}});
   if (!st.at)
-    return; // the vGPU is about to say it
+    return; // the vGPU is about to answer
   send(self, control::worker_hello{
                  st.at->session, st.at->epoch, st.at->endpoints, {}});
   beat(self);
 }
 
-/// Asks the vGPU where it is, and tells the node.
+/// Asks the vGPU where it is, and reports that to the node.
 void begin(self_ptr self, const vgpu_actor& vgpu) {
   self->state.vgpu = vgpu;
   self->request(vgpu, caf::infinite, where_is_vgpu{})
@@ -63,14 +63,14 @@ void begin(self_ptr self, const vgpu_actor& vgpu) {
             greet(self);
           },
           [self](const caf::error&) {
-            // The process is about to end, which tells the node.
+            // The process is about to end, which the node notices.
             spdlog::warn("{}: the vGPU was gone before it could say where it "
                          "is; its node starts another worker",
                          self->state.options.name);
           });
 }
 
-// One overload of take() for each message that the node says.
+// One overload of take() for each message of the node.
 
 void take(self_ptr self, const control::resize_session& to) {
   self->send(self->state.vgpu, resize_vgpu{to.quota});
@@ -80,7 +80,7 @@ void take(self_ptr self, const control::inject_fault& order) {
   self->send(self->state.vgpu, break_device{0, order.kind});
 }
 
-/// Takes every other message, of which none matters to a worker.
+/// Ignores every other message.
 template <class T>
 void take(self_ptr, const T&) {}
 
@@ -101,7 +101,8 @@ void take(self_ptr self, const link_event& change) {
     return;
   case link_event::kind::down:
   case link_event::kind::unreachable:
-    // A node and its workers live on one host: its link goes only with it.
+    // A node and its workers are on one host, so the link breaks only when the
+    // node ends.
     spdlog::warn("{}: the node is gone", st.options.name);
     st.node_gone();
     return;

@@ -1,4 +1,4 @@
-// The worker actor: one session's worker towards its node.
+// The actor that represents one session's worker to its node.
 #pragma once
 
 #include "actors/worker/serve/vgpu_state_actor.hpp"
@@ -14,7 +14,7 @@
 namespace vgpu {
 
 struct worker_options {
-  /// Logical name: `worker/SESSION`.
+  /// Holds the logical name: `worker/SESSION`.
   std::string name;
   session_id session;
   std::chrono::milliseconds beat_every{100};
@@ -26,19 +26,20 @@ struct worker_state {
   static constexpr const char* name = "vgpu.worker";
   worker_options options;
   link_actor link;
-  /// Holds null until the worker's orders have come.
+  /// Is null until the worker's orders have come.
   vgpu_actor vgpu;
-  /// Says where the vGPU is, once the vGPU has said it.
+  /// Holds where the vGPU is, once the vGPU has answered.
   std::optional<vgpu_place> at;
   std::shared_ptr<session_gauges> gauges;
   std::function<void()> node_gone;
   bool connected = false;
 };
 
-/// Tells the node that its devices are open, or, when its orders have come,
-/// asks the vGPU where it is and says hello from there, then how far the
-/// session is with every beat; passes quotas and injected faults on. Calls
-/// `node_gone` when the node's process is no more.
+/// Implements the worker's actor. It reports to the node that the devices are
+/// open. When its orders have come, it asks the vGPU where it is, sends the
+/// node its hello, and then reports the session's progress with every
+/// heartbeat. It passes on quotas and injected faults. It calls `node_gone`
+/// when the node's process is gone.
 worker_actor::behavior_type
 worker(worker_actor::stateful_pointer<worker_state> self,
        worker_options options, link_actor link,

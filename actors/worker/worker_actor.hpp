@@ -1,5 +1,5 @@
-// What a worker's actor takes: its messages and typed handle. The behaviour is
-// in worker.hpp.
+// The messages and the typed handle of a worker's actor. The behaviour is in
+// worker.hpp.
 #pragma once
 
 #include "actors/link/link_actor.hpp"
@@ -10,12 +10,12 @@
 namespace vgpu {
 
 /// Tells a worker's actor, once, that its orders have come and that `vgpu` has
-/// the session. The worker's actor asks that one where it is.
+/// the session.
 struct worker_begins {
   vgpu_actor vgpu;
 };
 
-/// Speaks for one session's worker to its node.
+/// Represents one session's worker to its node.
 using worker_actor = caf::typed_actor<
     // The node says something. The link sends it.
     caf::reacts_to<incoming_ptr>,

@@ -14,8 +14,8 @@ namespace vgpu {
 
 namespace {
 
-/// How often use of running sessions is written down. What was not yet, a
-/// manager that dies hears from the nodes again.
+/// Says how often the use of running sessions is written down. Nodes report the
+/// rest again to the next manager.
 constexpr auto save_every = std::chrono::seconds{10};
 constexpr std::size_t longest_label = 128;
 
@@ -26,7 +26,7 @@ std::string label(const std::string& x) {
   return printable(x).substr(0, longest_label);
 }
 
-/// The program's host, by the name that its client has: `client/HOST-NUMBER`.
+/// Returns the program's host, from its client's name: `client/HOST-NUMBER`.
 std::string vm_of(const session_record& x) {
   auto begin = x.client.find('/');
   auto end = x.client.rfind('-');

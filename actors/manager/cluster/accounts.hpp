@@ -1,4 +1,4 @@
-// Who used how much: what nodes report, kept and answered.
+// The cluster's accounts: what nodes report, kept and shown.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -14,45 +14,47 @@
 
 namespace vgpu {
 
-/// The cluster's accounts, and when they are written into the store. It reads
-/// whose a session is from the records, and changes nothing of them. One
-/// thread.
+/// Keeps the cluster's accounts, and writes them into the store when it is
+/// time. It reads a session's owner from the records, and changes no record.
+/// Not thread-safe.
 class accounts {
 public:
   accounts(std::function<double()> wall_time, manager_clock& clock,
            const cluster_state& state, outbox& out);
-  /// Writes down what was used.
+  /// Writes the accounts into the store.
   ~accounts();
   accounts(const accounts&) = delete;
   accounts& operator=(const accounts&) = delete;
 
-  /// Takes back what the store kept.
+  /// Restores what the store kept.
   void restore(const usage_book& kept) { book_ = kept; }
 
-  /// From now on a session's use is charged to its owner.
+  /// Charges the session's use to its owner from now on.
   void open(const session_record& x);
-  /// The session has no worker any more, and what it used is written down.
+  /// Closes the account of a session that has no worker any more, and writes it
+  /// into the store.
   void close(session_id id);
-  /// The same for one that the store has forgotten: it is written down later.
+  /// Closes the account of a session that the store has forgotten. It is
+  /// written later.
   void close_forgotten(session_id id) { book_.close(id); }
 
-  /// A node reports what a session's worker used so far.
+  /// Records a node's report of a session's use so far.
   void note_use(const control::session_load& x);
-  /// A node reports for the last time on workers that ended. It is written down
-  /// before the node hears that it may forget them.
+  /// Records a node's last report of workers that ended. It writes the accounts
+  /// before the node gets the acknowledgement.
   void note_ended(const std::vector<control::session_load>& ended);
 
-  /// Answers who used how much.
+  /// Answers a question about use.
   void handle(const std::string& peer, const control::envelope& from,
               const control::usage_request& x);
-  /// usage_book::summary() by user, as a text.
+  /// Returns usage_book::summary() by user, as a text.
   std::string usage_json() const;
-  /// What a session used in all its epochs.
+  /// Returns what a session used in all its epochs.
   control::usage of(session_id id) const { return book_.of(id); }
 
-  /// Writes down what is due by now.
+  /// Writes the accounts if that is due.
   void on_tick();
-  /// When something is to be written down.
+  /// Returns when the accounts must be written.
   std::optional<time_point> next_deadline() const noexcept { return save_at_; }
 
 private:

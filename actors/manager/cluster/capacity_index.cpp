@@ -7,7 +7,7 @@ namespace vgpu {
 
 namespace {
 
-/// What a session takes of its place, as the index counts it.
+/// Returns what a session takes of its place, as the index counts it.
 policy::demand counted_demand(const counted_place& x) {
   policy::demand out;
   out.memory = x.memory;

@@ -68,7 +68,7 @@ policy::demand cluster_state::demand_of(const session_record& x) const {
   auto out = policy::demand_of(x.spec, x.program.host);
   out.previous = x.where;
   out.failing = x.failing;
-  // Of one host: a group is processes that were begun together.
+  // A group has one host, because its processes were started together.
   if (x.spec.group != 0)
     for (auto i = groups.lower_bound({x.spec.group, {}});
          i != groups.end() && i->first == x.spec.group; ++i)
@@ -121,7 +121,7 @@ status cluster_state::check_pgpu(const std::string& node,
   return {};
 }
 
-// -- what decisions about places see ------------------------------------------
+// -- views for decisions about places -----------------------------------------
 
 policy::cluster_view cluster_state::view() const {
   policy::cluster_view out;
@@ -138,8 +138,8 @@ policy::cluster_view cluster_state::view() const {
 
 policy::cluster_view cluster_state::view_for_placement() const {
   auto out = view();
-  // A node whose connection has just closed is most likely dead; if it is not,
-  // it will be back in a moment.
+  // A node whose connection has just closed is most likely dead. Otherwise it
+  // reconnects in a moment.
   for (auto& node : out.nodes)
     node.alive = node.alive && !nodes.at(node.name).seen.closed &&
                  !nodes.at(node.name).draining;

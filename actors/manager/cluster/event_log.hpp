@@ -10,15 +10,15 @@
 
 namespace vgpu {
 
-/// The cluster's last events, numbered, and who waits for the next ones. A
-/// value of the manager's state.
+/// Holds the cluster's last events, numbered, and the requests that wait for
+/// the next ones. Not thread-safe: it is a value of the manager's state.
 class event_log {
 public:
-  /// How many events are kept.
+  /// Limits the events that are kept.
   static constexpr std::size_t capacity = 10'000;
-  /// How many are given in one answer.
+  /// Limits the events in one answer.
   static constexpr std::size_t most_at_once = 1'000;
-  /// How many may wait at once; a further one is answered at once, empty.
+  /// Limits the requests that wait. A further one gets an empty answer at once.
   static constexpr std::size_t most_waiting = 1'024;
 
   struct waiter {
@@ -30,16 +30,18 @@ public:
 
   /// Gives `what` the next number and keeps it.
   const control::event& add(control::event what);
-  /// Takes back what the store kept, oldest first.
+  /// Restores what the store kept, oldest first.
   void restore(std::deque<control::event> kept);
 
-  /// The oldest events with a number above `after`, at most most_at_once.
+  /// Returns the oldest events with a number above `after`, at most
+  /// most_at_once.
   std::vector<control::event> after(std::uint64_t after) const;
   std::uint64_t last() const noexcept { return last_; }
 
-  /// False when too many wait already.
+  /// Returns false when too many requests wait already.
   bool wait(waiter who);
-  /// Those whose events have come, or whose time has.
+  /// Removes and returns the requests whose events have come, or whose time is
+  /// over.
   std::vector<waiter> take_served(policy::time_point now);
   void drop(const std::string& peer);
   std::optional<policy::time_point> next_deadline() const;

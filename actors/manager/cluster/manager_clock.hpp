@@ -1,4 +1,4 @@
-// A manager's time, which comes from outside.
+// A manager's time, which its caller sets.
 #pragma once
 
 #include "policies/placement/views.hpp"
@@ -9,32 +9,32 @@ namespace vgpu {
 
 using policy::time_point;
 
-/// The time of the message that a manager handles, and when the manager is to
-/// be woken. A value of the manager's state; one thread.
+/// Holds the time of the message that a manager handles, and when it must run
+/// next. Not thread-safe: it is a value of the manager's state.
 class manager_clock {
 public:
   explicit manager_clock(time_point start) : now_(start), started_(start) {}
 
-  /// When the message or the tick came that is being handled.
+  /// Returns when the message or tick arrived that is being handled.
   time_point now() const noexcept { return now_; }
-  /// When this manager began.
+  /// Returns when this manager began.
   time_point started() const noexcept { return started_; }
-  /// Another message came; time never goes back.
+  /// Sets the time of another message. Time never goes back.
   void advance(time_point now) noexcept { now_ = now; }
 
-  /// Asks for a tick at `when`, or earlier.
+  /// Asks for a tick at `when` or earlier.
   void due(time_point when) noexcept {
     if (!due_ || when < *due_)
       due_ = when;
   }
-  /// The same, where there is anything to ask for.
+  /// Does the same if `when` is set.
   void due(const std::optional<time_point>& when) noexcept {
     if (when)
       due(*when);
   }
-  /// Forgets what was asked for, before every part asks anew.
+  /// Forgets all requests for ticks, before every part asks anew.
   void forget_due() noexcept { due_.reset(); }
-  /// When the next tick is due; nothing: no part asked for one.
+  /// Returns when the next tick is due; unset: no part asked for one.
   std::optional<time_point> next_due() const noexcept { return due_; }
 
 private:

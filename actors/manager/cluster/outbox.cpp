@@ -92,7 +92,7 @@ void outbox::handle(const std::string& peer, const control::envelope& from,
 
 void outbox::handle(const std::string& peer, const control::envelope& from,
                     const control::events_request& x) {
-  // A number from before the events were lost: begin again.
+  // The number is from before events were lost: begin again.
   auto after = x.after > events_.last() ? 0 : x.after;
   auto until = clock_.now() +
                std::min<policy::duration>(std::chrono::milliseconds{x.wait_ms},

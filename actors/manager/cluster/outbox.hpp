@@ -1,4 +1,4 @@
-// What a manager says: messages to its peers, and the cluster's events.
+// A manager's messages to its peers, and the cluster's events.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -16,7 +16,7 @@
 
 namespace vgpu {
 
-/// What an event is about; what is empty or zero does not apply.
+/// Says what an event is about. Empty or zero members do not apply.
 struct event_subject {
   std::string node{};
   session_id session{};
@@ -26,17 +26,17 @@ struct event_subject {
   double milliseconds = 0;
 };
 
-/// The session in the place that it has, or had last.
+/// Returns the session as a subject, with its present or latest place.
 event_subject subject_of(const session_record& x);
 
-/// Sends messages to peers, and keeps, counts and publishes events. It reads of
-/// the records only on which connection a node is. One thread.
+/// Sends messages to peers, and keeps, counts and publishes events. Of the
+/// records it reads only the nodes' connections. Not thread-safe.
 class outbox {
 public:
   using sender =
       std::function<void(const std::string& peer, control::envelope what)>;
 
-  /// Events are also written to the state's store, if it has one.
+  /// Writes events to the state's store, too, if it has one.
   outbox(sender send, std::function<double()> wall_time, manager_clock& clock,
          const cluster_state& state);
   outbox(const outbox&) = delete;
@@ -44,13 +44,13 @@ public:
 
   // -- messages ---------------------------------------------------------------
 
-  /// Answers a peer; `request` 0: the message comes unasked.
+  /// Answers a peer. With a `request` of 0 the message is no answer.
   void answer(const std::string& peer, std::uint64_t request,
               control::body what);
-  /// Refuses what a peer said, and logs it.
+  /// Refuses a peer's message, and logs it.
   void refuse(const std::string& peer, const control::envelope& what,
               fault why);
-  /// Sends to a node by its name. False when the node is not alive.
+  /// Sends to a node by its name. Returns false when the node is not alive.
   bool to_node(const std::string& name, control::body what);
 
   // -- events -----------------------------------------------------------------
@@ -63,18 +63,18 @@ public:
   /// Answers with the events after a number, at once or when there are some.
   void handle(const std::string& peer, const control::envelope& from,
               const control::events_request& x);
-  /// Answers those whose events have come, or whose time is over.
+  /// Answers the requests whose events have come, or whose time is over.
   void serve_waiters();
-  /// The peer is gone and waits for nothing.
+  /// Drops the requests of a peer that is gone.
   void drop(const std::string& peer) { events_.drop(peer); }
-  /// Takes back what the store kept, oldest first.
+  /// Restores what the store kept, oldest first.
   void restore(std::deque<control::event> kept);
 
-  /// The number of the latest event; 0: there was none.
+  /// Returns the number of the latest event; 0: there was none.
   std::uint64_t last_event() const noexcept { return events_.last(); }
-  /// Events since this manager began.
+  /// Returns the counts of events since this manager began.
   const event_tally& tallies() const noexcept { return tallies_; }
-  /// When somebody who waits for events must be answered.
+  /// Returns when the next waiting request must be answered.
   std::optional<time_point> next_deadline() const;
 
 private:

@@ -1,4 +1,4 @@
-// Who is connected to a manager, and who may say what.
+// The peers of a manager, and which messages each may send.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -11,32 +11,34 @@
 
 namespace vgpu {
 
-/// What a manager tells a peer that says hello, beside the protocol's version.
+/// Holds what a manager's welcome contains, besides the protocol's version.
 struct manager_greeting {
   std::uint64_t incarnation = 0;
   std::uint32_t beat_every_ms = 0;
   std::uint32_t lost_after_ms = 0;
-  /// 0: there is one manager, and it leads always.
+  /// 0: a single manager without election.
   std::uint64_t term = 0;
 };
 
-/// The connections, and the names and roles of the peers behind them. One
-/// thread.
+/// Holds the connections, with the names and roles of their peers. Not
+/// thread-safe.
 class peer_registry {
 public:
   peer_registry(outbox& out, manager_greeting greeting);
   peer_registry(const peer_registry&) = delete;
   peer_registry& operator=(const peer_registry&) = delete;
 
-  /// Welcomes a peer; false where it is refused, for its version or its name.
+  /// Welcomes a peer. Returns false where it refuses the peer's version or
+  /// name.
   bool welcome(const std::string& peer, const control::envelope& from,
                const control::hello& x);
-  /// Whether a peer may say this. If not, it is refused.
+  /// Returns whether a peer may send this. If not, it refuses the message.
   bool may_say(const std::string& peer, const control::envelope& what);
-  /// The connection is gone; returns the role of its peer, if it said hello.
+  /// Removes a closed connection. Returns its peer's role, if the peer said
+  /// hello.
   std::optional<control::role> remove(const std::string& peer);
 
-  /// The name of the node on this connection; empty when there is none.
+  /// Returns the name of the node on this connection; empty: it is no node's.
   std::string node_of(const std::string& peer) const;
   bool has_clients() const;
   std::uint64_t incarnation() const noexcept { return greeting_.incarnation; }

@@ -24,10 +24,11 @@ using nlohmann::json;
 
 namespace {
 
-/// Bytes of growth after which the file is written anew.
+/// Gives the growth in bytes after which the file is rewritten.
 constexpr std::size_t growth = std::size_t{8} << 20;
 constexpr std::size_t checksum_digits = 16;
-/// A manager that was killed may still be on its way out.
+/// Limits the tries to lock the file, because a killed manager may not have
+/// ended yet.
 constexpr int lock_tries = 100;
 constexpr std::chrono::milliseconds between_tries{10};
 
@@ -58,7 +59,7 @@ void note_drained(std::set<std::string>& in, const std::string& node,
     in.erase(node);
 }
 
-/// Whether the file is still the one that the path leads to.
+/// Returns whether the path still leads to this file.
 bool is_at(int fd, const std::string& path) {
   struct stat held = {};
   struct stat there = {};
@@ -96,7 +97,7 @@ store::~store() {
     ::close(fd_);
 }
 
-/// The lock is on the file, and goes on to each that takes its place.
+/// Locks the file. Each file that replaces it is locked too.
 status store::lock() {
   for (auto i = 0; i < lock_tries; ++i) {
     fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND, 0600);
@@ -190,7 +191,7 @@ status store::rewrite() {
       ::fdatasync(fd) != 0 || ::rename(fresh.c_str(), path_.c_str()) != 0) {
     auto why = trouble(fresh, "write it");
     ::close(fd);
-    // Half of it takes room that lines could have.
+    // A half-written file takes room that lines could have.
     ::unlink(fresh.c_str());
     return why;
   }
@@ -202,15 +203,15 @@ status store::rewrite() {
 }
 
 void store::append(const std::string& line) {
-  // A line that was cut off must not take the next one with it.
+  // A line that was cut off must not damage the next one.
   if (!write_all(fd_, lacks_ ? "\n" + line : line)) {
-    // The manager goes on: sessions matter more than their record.
+    // The manager continues: sessions matter more than their record.
     lacks_ = true;
     spdlog::error("{}", trouble(path_, "write to it").what);
     return;
   }
   written_ += line.size();
-  // There is room again: what found none is in memory.
+  // There is room again, and what found none is in memory: rewrite the file.
   if (!lacks_ && written_ <= rewritten_ + growth)
     return;
   auto done = rewrite();
@@ -253,7 +254,7 @@ void store::begin_term(std::uint64_t term,
                        const std::set<std::string>& drained) {
   if (state_.term + 1 != term)
     state_.sessions.clear();
-  // Those of a manager that was alone are all there are.
+  // The drained nodes of a manager without election are complete.
   if (state_.term != 0 || term != 1)
     state_.drained = drained;
   state_.term = term;

@@ -1,4 +1,4 @@
-// What the manager must not forget when it dies.
+// What the manager keeps beyond its life.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -15,55 +15,56 @@
 namespace vgpu {
 
 struct saved_state {
-  /// The highest numbers ever given; they are never given again.
+  /// Hold the highest numbers ever given, which are never given again.
   std::uint64_t last_session = 0;
   std::uint64_t last_vgpu = 0;
   std::map<session_id, session_record> sessions;
   std::deque<control::event> events;
-  /// Nodes that take no sessions.
+  /// Names the drained nodes.
   std::set<std::string> drained;
-  /// Of the leader that wrote it; 0: there is one manager, and it leads always.
+  /// Holds the term of the leader that wrote it; 0: a single manager without
+  /// election.
   std::uint64_t term = 0;
   usage_book usage;
-  /// Lines that were damaged and left out.
+  /// Counts the damaged lines, which are left out.
   std::size_t damaged = 0;
 };
 
-/// A file of lines, each a change with its checksum. Every change is written
-/// before anybody is told of it, so a manager that is killed loses nothing; a
-/// line that was cut off or damaged is left out on reading and the others
-/// hold. While there is no room for a change it is in memory alone, and is
-/// written with the first that finds room. The file is private to its owner (it
-/// holds tokens) and is written anew, atomically, at opening and whenever it
-/// has grown much. One thread.
+/// Keeps the manager's state in a file of lines, each of which is one change
+/// with its checksum. Every change is written before a peer learns of it, so a
+/// killed manager loses nothing. Reading leaves out a line that was cut off or
+/// damaged, and keeps the others. A change for which the disk has no room stays
+/// in memory, and is written with the first that finds room. The file is
+/// private to its owner, because it holds tokens. It is rewritten, atomically,
+/// when it is opened and whenever it has grown much. Not thread-safe.
 class store {
 public:
-  /// Reads what is there, and keeps others from it. Fails when the file cannot
-  /// be read or written, or is another manager's; the reason names it.
+  /// Reads the file and locks it. Fails when it cannot be read or written, or
+  /// another manager has locked it; the reason names it.
   static result<std::unique_ptr<store>> open(std::string path);
 
   ~store();
   store(const store&) = delete;
   store& operator=(const store&) = delete;
 
-  /// What was there when it was opened, and what was saved since.
+  /// Returns what the file held when it was opened, with all changes since.
   const saved_state& state() const noexcept { return state_; }
 
   void save(const session_record& x);
   void forget(session_id x);
   void save(const control::event& x);
-  /// A node was drained, or taken back.
+  /// Records that a node was drained, or that this was undone.
   void save_drained(const std::string& node, bool drained);
 
-  /// It is this term's leader that writes from now on. Sessions of an earlier
-  /// term than the one before are forgotten: others have led since, and know
-  /// better. So is which nodes were drained, except by a term before all
-  /// others.
+  /// Begins an elected leader's term. Forgets the sessions unless this manager
+  /// led the term before, because others have led since and know better.
+  /// Replaces the drained nodes, unless this is the first term and follows a
+  /// manager without election.
   void begin_term(std::uint64_t term, const std::set<std::string>& drained);
 
-  /// One of the book's lines.
+  /// Keeps one of the book's lines.
   void save_usage(const nlohmann::json& line);
-  /// All of the book, in place of what was.
+  /// Keeps the whole book, in place of everything before.
   void save_usage(const usage_book& all);
 
 private:
@@ -77,8 +78,8 @@ private:
 
   std::string path_;
   int fd_ = -1;
-  bool lacks_ = false;      // there was no room for some of it
-  std::size_t written_ = 0; // bytes
+  bool lacks_ = false;      // some changes are not written yet
+  std::size_t written_ = 0; // bytes in the file
   std::size_t rewritten_ = 0;
   saved_state state_;
 };

@@ -6,7 +6,7 @@ namespace vgpu {
 
 namespace {
 
-/// More than a session can be placed in one term.
+/// Exceeds the number of placements of a session in one term.
 constexpr std::uint64_t epochs_of_a_term = 1'000'000'000;
 
 } // namespace
@@ -21,8 +21,8 @@ void term_numbers::restore(std::uint64_t last_session,
   last_vgpu_ = last_vgpu;
 }
 
-/// Of this manager's own store counts what the leader before it did not make
-/// old; of what that one left, all.
+/// Keeps the sessions of this manager's own store unless another manager led
+/// the term before, and everything of that leader's record.
 std::vector<session_id> term_numbers::begin() {
   last_session_ = std::max(last_session_, right_.after);
   last_vgpu_ = std::max(last_vgpu_, right_.after);
@@ -64,7 +64,7 @@ status term_numbers::take_numbers(session_record& to) {
   return {};
 }
 
-/// An elected leader knows better which numbers are its own.
+/// Notes the numbers, except in an elected leader, which knows its own numbers.
 void term_numbers::note_numbers(session_id session, vgpu_id vgpu) {
   if (right_.term != 0)
     return;
@@ -80,7 +80,7 @@ bool term_numbers::nodes_may_come() const {
 std::optional<etcd::record> term_numbers::to_keep() const {
   if (right_.term == 0)
     return {};
-  // Half of them are left while more are asked for.
+  // Ask for more while half of them are left.
   auto few = std::max(last_session_, last_vgpu_) + numbers_at_a_time / 2 >=
              right_.kept.numbers;
   if (!few && state_.drained == right_.kept.drained)

@@ -1,5 +1,5 @@
-// One leader after another: numbers and epochs that no other leader gives, and
-// what a leader leaves to the next.
+// Numbers and epochs that no other leader gives, and what a leader leaves to
+// its successor.
 #pragma once
 
 #include "actors/manager/cluster/cluster_state.hpp"
@@ -13,9 +13,9 @@
 
 namespace vgpu {
 
-/// Gives sessions and vGPUs their numbers and epochs, by the right that this
-/// manager leads by. Of the records it changes only cluster_state::drained,
-/// when a term begins. One thread.
+/// Gives sessions and vGPUs their numbers and epochs, within this manager's
+/// mandate. Of the records it changes only cluster_state::drained, when a term
+/// begins. Not thread-safe.
 class term_numbers {
 public:
   term_numbers(const manager_options& options, manager_clock& clock,
@@ -26,31 +26,32 @@ public:
   /// Continues after the highest numbers ever given.
   void restore(std::uint64_t last_session, std::uint64_t last_vgpu);
   /// Begins the term of an elected leader. Returns the sessions of this
-  /// manager's own store that an earlier leader has made obsolete: they are
-  /// forgotten.
+  /// manager's own store that are obsolete because another manager has led
+  /// since; the caller forgets them.
   std::vector<session_id> begin();
-  /// The store or the events tell of an earlier life of this manager.
+  /// Records that the store or the events show an earlier life of this manager.
   void note_earlier_life() noexcept { has_earlier_life_ = true; }
   bool has_earlier_life() const noexcept { return has_earlier_life_; }
-  /// Whether any session number was ever given.
+  /// Returns whether any session number was ever given.
   bool has_given_numbers() const noexcept { return last_session_ != 0; }
 
-  /// An epoch above `x`, and above all that former leaders gave.
+  /// Returns an epoch above `x` and above all epochs of former leaders.
   vgpu::epoch epoch_after(vgpu::epoch x) const;
-  /// Gives a new session numbers that no other has, nor one of another leader.
-  /// Fails while an elected leader has no numbers left.
+  /// Gives a new session numbers that no leader has given. Fails while an
+  /// elected leader has no numbers left.
   status take_numbers(session_record& to);
-  /// A peer names a session that this manager does not know.
+  /// Records the numbers of a session that a peer names and this manager does
+  /// not know.
   void note_numbers(session_id session, vgpu_id vgpu);
 
-  /// Whether nodes of the leader before, or of this manager's earlier life, may
-  /// still be on their way.
+  /// Returns whether nodes of the former leader, or of this manager's earlier
+  /// life, may still register.
   bool nodes_may_come() const;
 
-  /// What an elected leader would have etcd keep for its successors; nothing
-  /// while etcd keeps it.
+  /// Returns what an elected leader wants etcd to keep for its successors;
+  /// unset: etcd keeps it already.
   std::optional<etcd::record> to_keep() const;
-  /// Etcd keeps `x`.
+  /// Records that etcd keeps `x`.
   void kept(const etcd::record& x) { right_.kept = x; }
   const mandate& right() const noexcept { return right_; }
 

@@ -107,7 +107,7 @@ bool usage_book::report(session_id session, vgpu::epoch era,
     return false;
   add(x.total, grown);
   auto start = floor_to(static_cast<std::int64_t>(std::max(now, 1.0)), minute);
-  start = std::max(start, minute); // 0 is of all time
+  start = std::max(start, minute); // 0 means all time
   add(rows_[{start, session, x.owner}], grown);
   changed_[session].insert(start);
   trim();
@@ -140,7 +140,7 @@ void usage_book::trim() {
 void usage_book::fold(std::size_t count, bool by_hour) {
   std::map<usage_key, control::usage> old;
   auto end = std::next(rows_.begin(), static_cast<std::ptrdiff_t>(count));
-  // What is of one time stays of one kind.
+  // Rows of one time are folded together.
   while (end != rows_.end() && end->first.start == std::prev(end)->first.start)
     ++end;
   auto until = floor_to(std::prev(end)->first.start, hour) + hour;
@@ -156,7 +156,7 @@ usage_key usage_book::folded(const usage_key& x, bool by_hour) const {
   if (x.start == 0)
     return x;
   if (by_hour)
-    // An hour that is not over yet could begin at 0, which is of all time.
+    // The present hour could begin at 0, which means all time.
     return {std::max(floor_to(x.start, hour), minute), x.session, x.owner};
   usage_key out{0, {}, x.owner};
   out.owner.vgpu = {};

@@ -1,4 +1,4 @@
-// Who used how much, and when: the cluster's accounts.
+// The cluster's accounts: use by owner and time.
 #pragma once
 
 #include "actors/records/usage.hpp"
@@ -14,7 +14,7 @@
 
 namespace vgpu {
 
-/// Whom a session's use is charged to.
+/// Says to whom a session's use is charged.
 struct usage_owner {
   vgpu_id vgpu;
   std::string vm; // the program's host
@@ -23,84 +23,85 @@ struct usage_owner {
   auto operator<=>(const usage_owner&) const = default;
 };
 
-/// A session, and the totals that its workers told, by epoch.
+/// Holds a session's owner and the totals that its workers reported, by epoch.
 struct usage_account {
   usage_owner owner;
   std::map<vgpu::epoch, control::usage> told;
-  /// Of epochs before this one nothing more is heard.
+  /// Holds the first epoch of which reports may still come.
   vgpu::epoch settled;
   control::usage total; // of all epochs
   bool closed = false;
   bool operator==(const usage_account&) const = default;
 };
 
-/// What was used within some time. A session of zero: several, whose rows were
-/// folded into one.
+/// Names a row: a session's use within a span of time. A row of session 0 sums
+/// up several sessions.
 struct usage_key {
-  std::int64_t start = 0; // seconds since 1970; 0: since ever
+  std::int64_t start = 0; // seconds since 1970; 0: all time
   session_id session;
   usage_owner owner;
   auto operator<=>(const usage_key&) const = default;
 };
 
-/// In the units that bills are made of: seconds, bytes, MiB times seconds.
+/// Returns the use in the units of bills: seconds, bytes, MiB times seconds.
 nlohmann::json bill_of(const control::usage& x);
 
-/// The accounts of a cluster. Workers tell totals, so that what is told twice
-/// or not at all changes nothing, and what a former worker tells late is added
-/// to what the present one told. A value; one thread.
+/// Holds the accounts of a cluster. Workers report totals, so a lost or
+/// repeated report changes nothing, and a late report of a former worker is
+/// added to that of the present one. Not thread-safe.
 ///
-/// What was used lies in rows: of each session one a minute. When there are
-/// more than `most_rows`, the older half become one row an hour; if that is too
-/// little, one row for each VM, user and program, and from `most_owners` of
-/// those on one for all others. So no use is ever lost, but when it was, and
-/// whose of many.
+/// Each session has one row for each minute. When there are more than
+/// `most_rows`, the older half become one row for each hour. If that is not
+/// enough, they become one row for each VM, user and program, and above
+/// `most_owners` of those, one row for all others. So no use is lost, but its
+/// time and owner become less exact.
 class usage_book {
 public:
   static constexpr std::size_t most_rows = 20'000;
   static constexpr std::size_t most_owners = 1'000;
-  /// Accounts of sessions that are closed, and whose nodes may yet tell more.
+  /// Limits the closed accounts of sessions whose nodes may still report.
   static constexpr std::size_t most_closed = 10'000;
-  /// Epochs of one session of which more may be heard.
+  /// Limits the epochs of one session for which reports may still come.
   static constexpr std::size_t most_epochs = 8;
   static constexpr std::int64_t minute = 60;
   static constexpr std::int64_t hour = 3'600;
 
-  /// From now on the session's use is known to be this owner's.
+  /// Charges the session's use to this owner from now on.
   void open(session_id session, const usage_owner& owner);
-  /// It has no worker any more. A report may still come.
+  /// Records that it has no worker any more. A report may still come.
   void close(session_id session);
   bool knows(session_id session) const { return accounts_.contains(session); }
 
-  /// A worker of this epoch has used so much in all. False where nothing is
-  /// new, or the session has no account.
+  /// Records what a worker of this epoch has used in total. Returns false where
+  /// nothing is new, or the session has no account.
   bool report(session_id session, vgpu::epoch era, const control::usage& total,
               double now);
 
-  /// What a session used in all its epochs.
+  /// Returns what a session used in all its epochs.
   control::usage of(session_id session) const;
   std::size_t rows() const noexcept { return rows_.size(); }
 
-  /// What was used since then, by "vm", "user", "program" or "vgpu":
-  /// {"by", "since", "now", "entries"}. The row that the time falls into counts
-  /// as a whole; "since" says when that began.
+  /// Returns the use since then, by "vm", "user", "program" or "vgpu": {"by",
+  /// "since", "now", "entries"}. The row that contains the time counts as a
+  /// whole; "since" is its start.
   nlohmann::json summary(double since, const std::string& by, double now) const;
 
   // -- what survives its manager ----------------------------------------------
 
   bool changed() const noexcept { return !changed_.empty() || folded_; }
-  /// Whether rows were folded, or accounts forgotten, since the last
-  /// take_lines() of all: then lines() is to be kept in place of all before.
+  /// Returns whether rows were folded, or accounts forgotten, since the last
+  /// take_lines(). Then lines() must replace all kept lines.
   bool folded() const noexcept { return folded_; }
-  /// What changed since the last call, a line a session: its account and the
-  /// rows that changed with it, so that neither is kept without the other.
+  /// Returns what changed since the last call, one line for each session. A
+  /// line has the account and its changed rows, so that neither is kept without
+  /// the other.
   std::vector<nlohmann::json> take_lines();
-  /// The same for one session; nothing where it did not change.
+  /// Returns the line of one session, or nothing where it did not change.
   std::vector<nlohmann::json> take_lines(session_id only);
-  /// All there is.
+  /// Returns all lines.
   std::vector<nlohmann::json> lines() const;
-  /// Takes a line back; a later one of the same session counts. Throws
-  /// nlohmann::json::exception where it is none.
+  /// Reads a line back. A later line of the same session replaces it. Throws
+  /// nlohmann::json::exception where it is no such line.
   void take(const nlohmann::json& line);
 
 private:
@@ -113,7 +114,8 @@ private:
   std::map<session_id, usage_account> accounts_;
   std::set<session_id> closed_;
   std::map<usage_key, control::usage> rows_;
-  /// Rows of hours end there, and rows of all time.
+  /// Hold the ends of the times that rows of hours, and rows of all time,
+  /// cover.
   std::int64_t hours_until_ = 0;
   std::int64_t ever_until_ = 0;
   std::map<session_id, std::set<std::int64_t>> changed_; // rows' starts

@@ -10,11 +10,11 @@ using std::chrono::milliseconds;
 
 namespace {
 
-/// What a leader leaves of its lease for the difference between two clocks, and
-/// for what it has begun.
+/// Gives the part of its lease that a leader leaves unused, for the difference
+/// between two clocks and for work that it has begun.
 constexpr int margin_part = 10;
-/// A question that has no answer by then is asked again, perhaps of another
-/// member: several times before the lease is over.
+/// Gives the patience for an answer. Then the question is repeated, perhaps to
+/// another member, several times before the lease ends.
 constexpr int patience_part = 5;
 constexpr milliseconds longest_patience{2'000};
 constexpr int renewals = 4; // in the length of a lease
@@ -37,12 +37,13 @@ void election::ask(etcd::question what, time_point now) {
   ask_(last_number_, std::move(what), patience());
 }
 
-/// What is next to be asked, as nothing is under way and it is time.
+/// Asks the next question, when none is under way and it is time.
 void election::ask_next(time_point now) {
   switch (stage_) {
   case stage::watching:
   case stage::resigning:
-    // First: while it may hold the key, nobody else can lead.
+    // This comes first: while the former lease may hold the key, nobody else
+    // can lead.
     if (former_ != 0)
       return ask(etcd::revoke{former_}, now);
     if (stage_ == stage::resigning) {
@@ -55,8 +56,7 @@ void election::ask_next(time_point now) {
   case stage::taking:
     return take_lead(now);
   case stage::leading:
-    // What is to be kept can wait; else one that etcd does not take would cost
-    // the lead.
+    // A record can wait. Otherwise one that etcd refuses would cost the lead.
     if (!to_keep_ || now >= renew_at_)
       return ask(etcd::renew{lease_}, now);
     proposed_ = *to_keep_;
@@ -100,8 +100,9 @@ void election::on_time(time_point now) {
   if (stage_ == stage::leading && now >= until_)
     lose("its lease may be over", now);
   if (stage_ == stage::resigning && now >= over_by_) {
-    spdlog::warn("etcd was not told that this manager leads no more: the lease "
-                 "has to end by itself");
+    spdlog::warn(
+        "etcd does not know that this manager leads no more: its lease "
+        "must end by itself");
     stage_ = stage::over;
     pending_.reset();
   }
@@ -113,7 +114,7 @@ void election::on_time(time_point now) {
     ask_next(now);
 }
 
-/// Nothing that etcd grants counts from later than when it was asked for.
+/// Counts the lease from when it was requested, never later.
 void election::valid_from(time_point sent) {
   until_ = sent + milliseconds{length_} - milliseconds{length_} / margin_part;
   renew_at_ = sent + milliseconds{length_} / renewals;
@@ -164,7 +165,7 @@ void election::on_answer(const etcd_answer& x, time_point now) {
       failure_reported_ = false;
     std::visit([&](const auto& y) { handle(y, sent, now); }, x.what);
   }
-  // Good news that are old count from when they were asked for.
+  // A late grant counts from when it was requested, so it may be over.
   on_time(now);
 }
 
@@ -193,7 +194,8 @@ void election::handle(const etcd::taken& x, time_point, time_point now) {
   if (stage_ != stage::taking)
     return;
   if (!x.mine || now >= until_) {
-    // Another was faster, or this one so slow that it may be another's by now.
+    // Another manager was faster, or this one was so slow that the key may be
+    // another's by now.
     stage_ = stage::watching;
     former_ = std::exchange(lease_, 0);
     next_ = now;
@@ -240,7 +242,7 @@ void election::handle(const etcd::failed& x, time_point, time_point now) {
   if (stage_ == stage::granting) {
     stage_ = stage::watching;
   } else if (stage_ == stage::taking) {
-    // It may have been done: the lease is given back before another try.
+    // It may have been done, so the lease is revoked before another try.
     stage_ = stage::watching;
     former_ = std::exchange(lease_, 0);
   }

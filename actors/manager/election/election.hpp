@@ -1,5 +1,6 @@
-// One candidate for the lead among several managers: what etcd answers and time
-// in, questions out. Knows no actor, no socket and no clock.
+// The election of a leader among several managers, as one candidate runs it:
+// etcd's answers and time in, questions out. It knows no actor, no socket and
+// no clock.
 #pragma once
 
 #include "actors/manager/election/etcd_access.hpp"
@@ -15,39 +16,41 @@ namespace vgpu {
 
 using policy::time_point;
 
-/// Numbers of sessions and vGPUs are a leader's by so many.
+/// Says how many numbers of sessions and vGPUs a leader reserves at a time.
 inline constexpr std::uint64_t numbers_at_a_time = 10'000;
 
 struct election_options {
-  std::string endpoint; // of this manager, for others to see
-  /// How long a leader that says nothing still leads; etcd gives 2 s at least.
+  std::string endpoint; // of this manager, as others see it
+  /// Says how long a leader leads without renewing its lease. Etcd grants at
+  /// least 2 s.
   std::chrono::seconds lease{2};
-  /// How often a standby looks whether somebody leads.
+  /// Says how often a standby manager asks etcd who leads.
   std::chrono::milliseconds look_every{100};
-  /// The latest term, and the highest number given, that this manager knows of
-  /// by itself: an etcd that was begun anew knows of none.
+  /// Returns the latest term and the highest number that this manager knows by
+  /// itself, since a new etcd knows none.
   std::function<etcd::record()> known = [] { return etcd::record{}; };
 };
 
-/// By what right a manager leads.
+/// Says by what right a manager leads.
 struct mandate {
-  std::uint64_t term = 0; // 0: there is one manager, and it leads always
-  /// Of its own are the numbers after this one, up to those of the record.
+  std::uint64_t term = 0; // 0: a single manager without election
+  /// Holds the number after which this manager's own numbers begin. They end
+  /// with the record's.
   std::uint64_t after = 0;
   etcd::record kept;
 };
 
-/// The life of a candidate:
+/// Draws the states of a candidate:
 ///
 ///   watching ──nobody leads──► granting ──► taking ──► leading
 ///      ▲  ▲                       │failed     │failed,    │ lease over by its
 ///      own │  └───────────────────────┘           │too late   │ clock, or
 ///      etcd's word └──────── revokes the lease ◄──────────┴───────────┘
 ///
-/// resign() leads from everywhere to `over`, by way of revoking.
+/// resign() leads from every state to `over`, by way of revoking.
 ///
-/// One thread. Every call gives the time, which never goes back. One question
-/// is under way at a time.
+/// Not thread-safe. Every call gives the time, which never goes back. One
+/// question is under way at a time.
 class election {
 public:
   using asker = std::function<void(std::uint64_t number, etcd::question what,
@@ -57,27 +60,27 @@ public:
   election(const election&) = delete;
   election& operator=(const election&) = delete;
 
-  /// What is of an earlier question is left alone.
+  /// Takes an answer, and ignores one to an earlier question.
   void on_answer(const etcd_answer& x, time_point now);
-  /// To be called at next_deadline(), or any time.
+  /// Call it at next_deadline(), or at any time.
   void on_time(time_point now);
   time_point next_deadline() const noexcept;
 
-  /// Whether it may act as leader at this moment: only if it says so after
-  /// on_time() of the same moment.
+  /// Returns whether it may act as leader at this moment. Call on_time() with
+  /// the same moment before.
   bool leads() const noexcept { return stage_ == stage::leading; }
-  /// Of the present or latest time that it led.
+  /// Returns the mandate of its present or latest term.
   const mandate& right() const noexcept { return right_; }
-  /// Who leads, as far as is known: perhaps this one.
+  /// Returns the known leader, which may be this manager.
   const std::optional<etcd::leader>& leader() const noexcept { return leader_; }
 
-  /// Has the record in etcd become this; only while it leads. right() tells
-  /// when it is there.
+  /// Makes etcd keep this record. Call it only while it leads. When etcd has
+  /// it, right() holds it.
   void keep(etcd::record what, time_point now);
 
-  /// Stands by for good. What it led it must not any more.
+  /// Gives up the lead for good. From here on it may not act as leader.
   void resign(time_point now);
-  /// It has resigned, and etcd knows or cannot be told.
+  /// Returns whether it has resigned, and etcd knows it or cannot be reached.
   bool over() const noexcept { return stage_ == stage::over; }
 
 private:
@@ -114,15 +117,15 @@ private:
   time_point next_; // when to ask next
   time_point renew_at_;
   std::int64_t lease_ = 0;
-  /// A lease that it has no use for any more, and that may hold the key.
+  /// Holds a lease that it does not need any more, and that may hold the key.
   std::int64_t former_ = 0;
   std::chrono::seconds length_{0}; // as etcd gave it
-  time_point until_;               // it leads no longer than this
-  time_point over_by_;             // resigning
+  time_point until_;               // end of its lease
+  time_point over_by_;             // deadline of resigning
   std::optional<etcd::leader> leader_;
   etcd::seen last_seen_;
-  std::uint64_t latest_term_ = 0; // that was seen
-  etcd::record proposed_;         // of the take, or the keep, that is under way
+  std::uint64_t latest_term_ = 0; // the latest seen
+  etcd::record proposed_;         // of the take or keep under way
   std::optional<etcd::record> to_keep_;
   mandate right_;
   bool failure_reported_ = false;

@@ -1,5 +1,5 @@
-// What managers that compete for the lead ask of etcd, as values, and the seam
-// to who asks it.
+// The questions that competing managers ask etcd, as values, and the interface
+// that asks them.
 #pragma once
 
 #include <caf/all.hpp>
@@ -14,50 +14,51 @@
 
 namespace vgpu::etcd {
 
-/// Who leads: the value of the key that is under the leader's lease.
+/// Names the leader: the value of the key under the leader's lease.
 struct leader {
   std::string endpoint;
   std::uint64_t term = 0;
   bool operator==(const leader&) const = default;
 };
 
-/// What one leader leaves to the next: the value of a key without a lease.
+/// Holds what a leader leaves to its successor: the value of a key without a
+/// lease.
 struct record {
   std::uint64_t term = 0; // of the latest leader
-  /// Up to here, numbers of sessions and vGPUs belong to leaders so far.
+  /// Numbers of sessions and vGPUs up to this one belong to leaders so far.
   std::uint64_t numbers = 0;
-  /// Nodes that take no sessions.
+  /// Names the drained nodes.
   std::set<std::string> drained;
   bool operator==(const record&) const = default;
 };
 
 // -- questions ----------------------------------------------------------------
 
-/// Answered with `seen`.
+/// Asks for `seen`.
 struct look {};
-/// A lease; answered with `granted`.
+/// Asks for a lease; answered with `granted`.
 struct grant {
   std::chrono::seconds length{0};
 };
-/// Puts both keys, if there is no leader and the record is the one that was
-/// seen; answered with `taken`.
+/// Writes both keys if there is no leader and the record is still at this
+/// revision; answered with `taken`.
 struct take {
   std::int64_t lease = 0;
   leader who;
   record next;
-  std::int64_t revision = 0; // of the record that was seen
+  std::int64_t revision = 0; // of the record as last seen
 };
-/// Answered with `renewed`.
+/// Renews the lease; answered with `renewed`.
 struct renew {
   std::int64_t lease = 0;
 };
-/// Puts the record, if the leader's key is under this lease; answered with
+/// Writes the record if the leader's key is under this lease; answered with
 /// `kept`.
 struct keep {
   std::int64_t lease = 0;
   record what;
 };
-/// Answered with `revoked`, also where there is no such lease.
+/// Ends the lease; answered with `revoked` even if there is no such lease.
 struct revoke {
   std::int64_t lease = 0;
 };
@@ -78,14 +79,14 @@ struct taken {
   bool mine = false;
 };
 struct renewed {
-  std::chrono::seconds length{0}; // 0: the lease is no more
+  std::chrono::seconds length{0}; // 0: the lease has ended
 };
 struct kept {
   bool mine = false;
 };
 struct revoked {};
-/// No answer, or none that can be read. Whether what was asked was done is not
-/// known.
+/// Reports that no readable answer came. Etcd may or may not have done what was
+/// asked.
 struct failed {
   std::string why;
 };
@@ -96,22 +97,22 @@ using answer =
 
 namespace vgpu {
 
-/// What became of a question.
+/// Holds the answer to a question.
 struct etcd_answer {
   std::uint64_t number = 0;
   etcd::answer what;
 };
 using etcd_answer_ptr = std::shared_ptr<const etcd_answer>;
 
-/// Asks etcd, and is told what became of it: one of several managers.
+/// Receives etcd's answers: one of several managers.
 using etcd_listener = caf::typed_actor<
     // Etcd answered a question, or did not in time. The implementation of
     // etcd_access sends it.
     caf::reacts_to<etcd_answer_ptr>>;
 
-/// Asks etcd. Returns at once and may be called from any thread; `listener`
-/// gets one etcd_answer_ptr. A question ends the one before, if that has no
-/// answer yet. Numbers are the caller's.
+/// Asks etcd. Each call returns at once and may come from any thread;
+/// `listener` gets one etcd_answer_ptr. A new question cancels an unanswered
+/// one. The caller chooses the numbers.
 class etcd_access {
 public:
   virtual ~etcd_access() = default;

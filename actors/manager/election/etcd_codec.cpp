@@ -22,10 +22,10 @@ constexpr std::int64_t longest_lease = 86'400; // seconds
 constexpr std::size_t longest_endpoint = 256;
 constexpr std::size_t most_drained = 65'536;
 constexpr std::size_t longest_node = 64;
-/// So that terms and epochs can be counted up for ever.
+/// Leaves room to count terms and epochs up for ever.
 constexpr std::uint64_t largest_number = std::uint64_t{1} << 53;
 constexpr std::uint64_t largest_term = 9'000'000;
-/// Of gRPC.
+/// Is gRPC's status code for "not found".
 constexpr int not_found = 5;
 
 // -- questions ----------------------------------------------------------------
@@ -45,7 +45,7 @@ json put_record(const std::string& prefix, const record& x) {
            {{"key", key(prefix, "record")}, {"value", to_base64(value)}}}};
 }
 
-/// etcd writes and takes 64-bit numbers as texts.
+/// etcd writes and reads 64-bit numbers as texts.
 std::string number(std::int64_t x) {
   return std::to_string(x);
 }
@@ -97,12 +97,12 @@ struct encoder {
 
 // -- answers ------------------------------------------------------------------
 
-/// What follows from bytes that are no answer.
+/// Reports bytes that are no answer.
 struct bad_answer : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Zero is not written.
+/// etcd omits zeros.
 std::int64_t number_of(const json& x, const char* name) {
   auto i = x.find(name);
   if (i == x.end())
@@ -125,7 +125,8 @@ std::chrono::seconds length_of(const json& x) {
   return std::chrono::seconds{out};
 }
 
-/// The only key and value in the answer to a range; null where there is none.
+/// Returns the only key and value in the answer to a range; null where there is
+/// none.
 const json* entry_of(const json& response) {
   const auto& kvs = response.at("response_range");
   auto i = kvs.find("kvs");
@@ -136,15 +137,16 @@ json value_of(const json& entry) {
   return json::parse(from_base64(entry.value("value", "")));
 }
 
-/// What nobody reaches is none of ours.
+/// Reads a number of at most `most`, because larger ones are not ours.
 std::uint64_t count_of(const json& x, const char* name, std::uint64_t most) {
   const auto& value = x.at(name);
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
-    throw bad_answer{std::string{name} + " is no number of ours"};
+    throw bad_answer{std::string{name} + " is out of range"};
   return value;
 }
 
-/// Whoever holds the key leads, even one that writes another way.
+/// Reads the leader. Whoever holds the key leads, even if it writes another
+/// format.
 leader read_leader(const json& entry) {
   leader out;
   try {
@@ -166,7 +168,7 @@ record read_record(const json& entry) {
   for (const auto& node : value.at("drained")) {
     const auto& name = node.get_ref<const std::string&>();
     if (name.size() > longest_node || out.drained.size() >= most_drained)
-      throw bad_answer{"names of nodes that nobody wrote"};
+      throw bad_answer{"malformed names of nodes"};
     out.drained.insert(name);
   }
   return out;

@@ -1,4 +1,4 @@
-// Questions to etcd as its JSON gateway (v3) takes them, and what it answers.
+// The questions to etcd and its answers, in the JSON of its gateway (v3).
 #pragma once
 
 #include "actors/manager/election/etcd_access.hpp"
@@ -13,16 +13,15 @@ struct post {
   std::string body;
 };
 
-/// `prefix` is what the keys begin with.
+/// Returns the HTTP request for a question. `prefix` begins each key.
 post encode(const question& what, const std::string& prefix);
 
-/// The answer in an HTTP response to encode(what). `failed` where there is
-/// none: a refusal, or bytes that are not what etcd sends. Never throws on
-/// account of them.
+/// Returns the answer in an HTTP response to encode(what), or `failed` where
+/// etcd refused or sent unexpected bytes. Never throws because of the response.
 answer decode(const question& what, unsigned status, std::string_view body);
 
-/// As values of keys are written. Throws std::invalid_argument where it is
-/// none.
+/// Convert from and to the encoding of keys' values. from_base64() throws
+/// std::invalid_argument for other text.
 std::string to_base64(std::string_view bytes);
 std::string from_base64(std::string_view text);
 

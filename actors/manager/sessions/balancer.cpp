@@ -9,7 +9,7 @@ namespace vgpu {
 
 namespace {
 
-/// What sessions used of a pGPU's time.
+/// Sums up the sessions' use of a pGPU's time.
 struct crowd {
   double used = 0;
   std::size_t users = 0;
@@ -17,8 +17,8 @@ struct crowd {
 
 using pgpu_key = std::pair<std::string, std::uint32_t>;
 
-/// The load of a session that has not been measured: programs ask for GPUs to
-/// use them.
+/// Returns the load of a session that was not measured. It is high, because
+/// programs ask for GPUs to use them.
 double guessed_load(const session_record& x) {
   return std::min(1.0, x.spec.limit);
 }
@@ -30,11 +30,12 @@ balancer::balancer(const manager_options& options, manager_clock& clock,
     : options_(options), clock_(clock), state_(state), accounts_(books),
       moves_(moves) {}
 
-/// How much of the time since the last sample devices worked for it, each.
+/// Measures in which part of the time since the last sample the devices worked
+/// for the session.
 void balancer::measure(session_record& x) {
   auto& m = x.measured;
   if (x.stage != session_stage::running || x.moving) {
-    // What it does then is not what it does.
+    // Its work during a movement says nothing.
     m.since.reset();
     m.used.reset();
     return;
@@ -70,7 +71,7 @@ void balancer::measure_loads() {
       load = std::max(load, policy::load_of(*x.measured.used, there.used,
                                             there.users, x.spec.limit));
     }
-    // Half of it is what was measured before: a pause is no change.
+    // Half of it is the former value, so that a pause changes little.
     auto& known = x.measured.load;
     known = known ? (*known + load) / 2 : load;
   }
@@ -81,7 +82,7 @@ policy::balance_view balancer::view() const {
   for (auto& node : out.cluster.nodes)
     node.draining =
         state_.nodes.at(node.name).draining && state_.alive(node.name);
-  // A constraint that names a vGPU binds that one as well.
+  // A constraint that names a vGPU binds that vGPU as well.
   std::set<vgpu_id> kept_beside;
   std::multimap<vgpu_id, policy::place> kept_apart;
   auto somebody_waits = false;
@@ -104,7 +105,7 @@ policy::balance_view balancer::view() const {
       to.constraints.apart.push_back(i->second);
     to.bytes = x.load.memory_bytes;
     to.load = x.measured.load.value_or(guessed_load(x));
-    // Memory that a session waits for is not taken by one that has some.
+    // A session that has memory must not take memory that another waits for.
     to.movable = moves_.may_move(x) && x.measured.load && x.load.session &&
                  !kept_beside.contains(x.vgpu) &&
                  to.constraints.affinity.empty() && // it may be about to share
@@ -115,8 +116,8 @@ policy::balance_view balancer::view() const {
   return out;
 }
 
-/// One move at a time, and only where the same pGPU was too hot in several
-/// samples in a row.
+/// Orders one move at a time, and only where the same pGPU was too hot in
+/// several samples in a row.
 void balancer::on_tick() {
   if (!options_.balance_every || state_.sessions.empty())
     return next_.reset();

@@ -1,4 +1,4 @@
-// Moves vGPUs from pGPUs that have too much to do to others.
+// Moves vGPUs from busy pGPUs to less busy ones.
 #pragma once
 
 #include "actors/manager/cluster/accounts.hpp"
@@ -12,8 +12,8 @@
 
 namespace vgpu {
 
-/// Samples how much sessions work, and orders one migration at a time. Of the
-/// records it changes session_record::measured. One thread.
+/// Samples the sessions' loads, and orders one migration at a time. Of the
+/// records it changes only session_record::measured. Not thread-safe.
 class balancer {
 public:
   balancer(const manager_options& options, manager_clock& clock,
@@ -23,7 +23,7 @@ public:
 
   /// Takes a sample when one is due.
   void on_tick();
-  /// When the next sample is due.
+  /// Returns when the next sample is due.
   std::optional<time_point> next_deadline() const noexcept { return next_; }
 
 private:

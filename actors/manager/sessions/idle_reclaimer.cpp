@@ -24,7 +24,8 @@ idle_reclaimer::idle_reclaimer(const manager_options& options,
 void idle_reclaimer::note_activity(session_record& x) {
   if (!may_be_reclaimed(x))
     return;
-  // Longer is as long: no node knows of as much, and time_points end.
+  // This bounds the value, because time_points overflow. No node reports as
+  // much.
   constexpr std::uint64_t most_ms = std::uint64_t{1} << 40;
   x.active_at = clock_.now() -
                 std::chrono::milliseconds{std::min(x.load.idle_ms, most_ms)};
@@ -39,7 +40,7 @@ policy::reclaim_decision idle_reclaimer::decide() const {
   for (const auto& [id, x] : state_.sessions) {
     if (x.moving && x.moving->idle)
       ++under_way[x.where.node];
-    // Until a worker has told of itself, nothing is known of it.
+    // Until a worker has reported, nothing is known of it.
     if (may_be_reclaimed(x) && x.load.session && moves_.may_move(x))
       view.push_back({id, x.where.node, x.active_at,
                       std::chrono::milliseconds{x.spec.idle_after_ms},
@@ -60,7 +61,8 @@ void idle_reclaimer::on_tick() {
 void idle_reclaimer::ask_for_ticks() const {
   auto idle = decide();
   if (!idle.now.empty())
-    clock_.due(clock_.now()); // more than leave in one tick
+    clock_.due(
+        clock_.now()); // more sessions are idle than may leave in one tick
   clock_.due(idle.look_again);
 }
 

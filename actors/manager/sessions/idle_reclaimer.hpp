@@ -1,4 +1,4 @@
-// Suspends vGPUs that do nothing, until their next call.
+// Suspends idle vGPUs until their next call.
 #pragma once
 
 #include "actors/manager/cluster/cluster_state.hpp"
@@ -9,8 +9,8 @@
 
 namespace vgpu {
 
-/// Orders the suspension of idle sessions. Of the records it changes
-/// session_record::active_at. One thread.
+/// Orders the suspension of idle sessions. Of the records it changes only
+/// session_record::active_at. Not thread-safe.
 class idle_reclaimer {
 public:
   idle_reclaimer(const manager_options& options, manager_clock& clock,
@@ -18,11 +18,11 @@ public:
   idle_reclaimer(const idle_reclaimer&) = delete;
   idle_reclaimer& operator=(const idle_reclaimer&) = delete;
 
-  /// A beat of its node tells when the session was last active.
+  /// Updates from its node's heartbeat when the session was last active.
   void note_activity(session_record& x);
   /// Suspends sessions that are idle now.
   void on_tick();
-  /// Asks the clock for when the next session may be idle.
+  /// Asks the clock for a tick when the next session may be idle.
   void ask_for_ticks() const;
 
 private:

@@ -8,8 +8,8 @@ namespace vgpu {
 
 namespace {
 
-/// Whether any pGPU will do that has the memory: what such a session cannot
-/// get, no session can that asks for as much.
+/// Returns whether any pGPU with the memory is suitable. What such a session
+/// cannot get, no other session with the same demand can.
 bool has_no_constraints(const policy::demand& x) {
   return x.gpus == 1 && x.node.empty() && x.pgpu < 0 && x.backend.empty() &&
          x.capability == 0 && x.where != policy::demand::locality::local_only &&
@@ -41,7 +41,7 @@ memory_swapper::departures_under_way() const {
   return out;
 }
 
-/// What a node has to copy for swapping is bounded, whatever other nodes do.
+/// Bounds what a node has to copy for swapping, regardless of other nodes.
 bool memory_swapper::may_be_left(const policy::place& where,
                                  const departures_by_node& leaving) const {
   auto found = leaving.find(where.node);
@@ -53,7 +53,8 @@ bool memory_swapper::may_be_left(const policy::place& where,
                               [&](auto x) { return pgpus.contains(x); });
 }
 
-/// All that may be swapped out, but where others leave already.
+/// Returns all sessions that may be swapped out, except where others leave
+/// already.
 std::vector<policy::resident>
 memory_swapper::residents(const departures_by_node& leaving) const {
   std::vector<policy::resident> out;
@@ -76,7 +77,7 @@ memory_swapper::pass memory_swapper::begin_pass() const {
   return out;
 }
 
-/// Whether a waiting session can be helped by others that leave.
+/// Returns whether departures of others can help a waiting session.
 bool memory_swapper::wants_room(const session_placement::queued& waiting,
                                 const pass& so_far) const {
   const auto& x = state_.sessions.at(waiting.id);
@@ -98,7 +99,7 @@ void memory_swapper::on_tick() {
     if (!wants_room(waiting, so_far))
       continue;
     if (first > clock_.now())
-      return look_again_at(first); // before then nobody leaves
+      return look_again_at(first); // no session leaves before
     if (make_room_for(state_.sessions.at(waiting.id), so_far) &&
         ++begun == movement::most_begun_at_once) {
       next_ = clock_.now();
@@ -107,7 +108,7 @@ void memory_swapper::on_tick() {
   }
 }
 
-/// Orders others to leave for a session; false where nobody does.
+/// Orders others to leave for a session. Returns false where none does.
 bool memory_swapper::make_room_for(const session_record& x, pass& so_far) {
   auto failed = so_far.in_vain.find(x.spec.priority);
   if (failed != so_far.in_vain.end() && x.spec.memory >= failed->second)

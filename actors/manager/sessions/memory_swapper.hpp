@@ -1,5 +1,5 @@
-// Memory swapping, where more memory is promised than there is: sessions that
-// work are swapped out for those that wait, and wait themselves.
+// Memory swapping, where more memory is promised than exists. Sessions with
+// work are swapped out for waiting sessions, and then wait themselves.
 #pragma once
 
 #include "actors/manager/cluster/capacity_index.hpp"
@@ -19,8 +19,8 @@
 
 namespace vgpu {
 
-/// Orders sessions to leave their memory for sessions that wait. It changes the
-/// records only through the movements that it orders. One thread.
+/// Orders sessions to leave their memory to waiting sessions. It changes the
+/// records only through the movements that it orders. Not thread-safe.
 class memory_swapper {
 public:
   memory_swapper(const manager_options& options, manager_clock& clock,
@@ -31,11 +31,12 @@ public:
 
   /// Swaps out sessions that have had their memory for long enough.
   void on_tick();
-  /// When the next session will have had its memory for long enough.
+  /// Returns when the next session will have had its memory for long enough.
   std::optional<time_point> next_deadline() const noexcept { return next_; }
 
 private:
-  /// For which sessions others leave a node, and which of its pGPUs they leave.
+  /// Holds the sessions for which others leave a node, and which pGPUs they
+  /// leave.
   struct departures {
     std::set<session_id> for_whom;
     std::set<std::uint32_t> pgpus;
@@ -43,15 +44,15 @@ private:
     void add(session_id whom, const policy::place& left);
   };
   using departures_by_node = std::map<std::string, departures>;
-  /// What one pass over the queue has found out so far.
+  /// Holds the results so far of one pass over the queue.
   struct pass {
     departures_by_node leaving;
-    /// Sessions for which others leave already.
+    /// Holds the sessions for which others leave already.
     std::set<session_id> awaited;
-    /// Sessions that may be swapped out, in the order of
+    /// Holds the sessions that may be swapped out, in the order of
     /// policy::sort_by_turn().
     std::vector<policy::resident> residents;
-    /// The least memory for which nobody could leave, by priority.
+    /// Holds, by priority, the least memory for which no session could leave.
     std::map<std::int32_t, std::uint64_t> in_vain;
     policy::vain_searches vain;
     std::map<std::string, policy::node_view> copies;

@@ -13,9 +13,11 @@ namespace vgpu {
 
 namespace {
 
-/// For a client to have the memory copied, stop the worker and take its state.
+/// Limits the time for a client to have the memory copied, stop the worker and
+/// take its state.
 constexpr auto pause_within = std::chrono::minutes{21};
-/// For a worker to open its devices; after that, the session goes without.
+/// Limits the time for a worker to open its devices. After that the session
+/// moves without it.
 constexpr auto prepared_within = std::chrono::seconds{10};
 
 using phase = session_movement::phase;
@@ -49,11 +51,11 @@ std::string text_of_suspension(const session_record& x, std::uint64_t bytes) {
          x.waiting_because + state;
 }
 
-/// How a movement came out whose session has a worker again.
+/// Says how a movement ended whose session has a worker again.
 struct outcome {
   bool migrated = false; // it was to go elsewhere
-  bool back = false;     // but is where it was
-  bool balanced = false; // on the balancer's behalf
+  bool back = false;     // it is where it was
+  bool balanced = false; // the balancer ordered it
 };
 
 outcome outcome_of(const session_record& x) {
@@ -104,8 +106,8 @@ status movement::may_move(const session_record& x) const {
     return fault{
         fault_kind::not_ready,
         text_of_vgpu(x) + " is " + name_of(x.stage) +
-            (x.client_peer.empty() ? ", and its client is not here" : "") +
-            "; only one that runs can be moved"};
+            (x.client_peer.empty() ? ", and its client is not connected" : "") +
+            "; only a running one with a client can be moved"};
   return {};
 }
 
@@ -117,11 +119,11 @@ void movement::order(session_record& x, session_movement what) {
   ask_to_pause(x);
 }
 
-/// Has a worker started where the session goes, while it still runs where it
-/// is: opening a device may take longer than all the rest.
+/// Has a worker started at the target, while the session still runs where it
+/// is: opening a device may take longer than everything else.
 bool movement::prepare(session_record& x) {
   const auto& there = *x.moving->target;
-  // As session_placement will say it when it starts the worker.
+  // session_placement will start the worker with the same values.
   control::prepare_worker wanted{
       x.id, x.vgpu, there.pgpus,
       std::max(x.largest_quota, placement_.quota_of(x.spec, there))};
@@ -155,7 +157,7 @@ void movement::ask_to_pause(session_record& x) {
   send_pause(x);
 }
 
-/// It is sent again where it may have been lost.
+/// Sends the order to pause, again where it may have been lost.
 void movement::send_pause(const session_record& x) {
   control::pause_session order{x.id, x.epoch, {}};
   if (auto& to = x.moving->target;
@@ -189,8 +191,8 @@ void movement::handle(const std::string& peer, const control::envelope& from,
     finish(*session, printable(x.failure));
 }
 
-/// A client that released its worker is heard even if no command waits any
-/// more: there is nothing left where the session was.
+/// Takes the state of a client that released its worker, even if no command
+/// waits any more: nothing is left where the session was.
 void movement::state_taken(session_record& x, const control::paused& how) {
   if (!how.process_checkpointed)
     x.released_epoch = x.epoch;
@@ -252,7 +254,7 @@ void movement::resume(session_record& x, const std::string& reason) {
   x.displaced_at = clock_.now();
   x.retry_at = clock_.now();
   state_.save(x);
-  // In its turn: others may have waited for longer.
+  // In its turn, because others may have waited for longer.
   if (x.preempted)
     placement_.place_waiting();
   else
@@ -271,7 +273,7 @@ void movement::handle(const std::string& peer, const control::envelope& from,
 void movement::restored(session_record& x, std::uint64_t bytes,
                         double milliseconds) {
   x.state_bytes = 0;
-  // From its journal, after a failure: others tell of that.
+  // It recovered from its journal after a failure, which others report.
   if (bytes == 0 && !x.moving)
     return;
   auto how = outcome_of(x);
@@ -281,8 +283,8 @@ void movement::restored(session_record& x, std::uint64_t bytes,
   what.milliseconds = milliseconds;
   if (how.migrated && !how.back) {
     x.refusals = 0;
-    // A session of a drained node would be at home again when the node is not
-    // drained any more.
+    // A session that was moved off a drained node may move back when the drain
+    // ends.
     if (how.balanced || x.moving->request != 0)
       x.moved_at = clock_.now();
   }
@@ -310,7 +312,7 @@ void movement::finish(session_record& x, const std::string& failure) {
     out_.to_node(done.target->node,
                  control::prepare_worker{x.id, x.vgpu, {}, 0});
   if (!failure.empty() && (done.idle || done.for_whom || !done.why.empty()))
-    // The attempt is not to be repeated at once.
+    // The attempt must not be repeated at once.
     x.rests_until =
         policy::rest_after(++x.refusals, clock_.now(), options_.reclaim);
   if (done.for_whom || done.idle)
@@ -344,7 +346,7 @@ void movement::note_loss(session_record& x, const std::string& reason) {
     return;
   if (!x.moving->state_taken())
     return finish(x, "its worker was lost: " + reason);
-  // Back to where it came from, before other places are considered.
+  // It goes back to where it came from before other places are considered.
   if (x.moving->loss.empty())
     x.moving->loss = reason;
   x.moving->target.reset();

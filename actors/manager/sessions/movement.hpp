@@ -1,5 +1,5 @@
-// Moves sessions on purpose: their states are taken from one worker and given
-// to another, now or when their programs call again.
+// Moves sessions on purpose: takes their state from one worker and gives it to
+// another, now or at their programs' next call.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -17,15 +17,15 @@ namespace vgpu {
 
 /// Carries movements (session_record::moving) from order to outcome. The state
 /// itself goes from worker to client to worker; the manager only says when and
-/// where to. It changes sessions, and nothing of nodes. One thread.
+/// where to. It changes sessions, but no nodes. Not thread-safe.
 ///
 ///     order() ──► preparing ──► pausing ──► restoring ──► finish()
 ///                     │  its worker or its client fails │
 ///                     └────────────► finish() ◄─────────┘
 class movement {
 public:
-  /// Movements that may begin in one tick, of idle sessions and of those that
-  /// are swapped out, before other messages are handled.
+  /// Limits the movements of idle and swapped-out sessions that begin in one
+  /// tick, because other messages wait meanwhile.
   static constexpr std::size_t most_begun_at_once = 256;
 
   movement(const manager_options& options, manager_clock& clock,
@@ -36,21 +36,21 @@ public:
 
   // -- orders -----------------------------------------------------------------
 
-  /// Whether the session runs, and its client is here to pause it.
+  /// Returns a fault unless the session runs and its client is connected.
   status may_move(const session_record& x) const;
-  /// Begins a movement: a worker is prepared where the session is to go, if
-  /// that is known, and its client is asked to pause it.
+  /// Begins a movement. Has a worker prepared at the target, if that is known,
+  /// and the client pause the session.
   void order(session_record& x, session_movement what);
-  /// A session whose state is taken gets a worker.
+  /// Finds a worker for a session whose state is taken.
   void resume(session_record& x, const std::string& reason);
-  /// Its program has called, or its client is new and has no state of it, so
-  /// that it would not notice a call.
+  /// Resumes a suspended session because its program has called, or because its
+  /// new client has no state of it and would not notice a call.
   void wake(session_record& x);
-  /// Tells the client of a suspended session to hold it until it is resumed by
-  /// name, for the client to tell the next manager.
+  /// Orders the client of a suspended session to hold it until a command
+  /// resumes it. The client reports this to the next manager.
   void tell_to_hold(const session_record& x);
 
-  // -- what clients and nodes say ---------------------------------------------
+  // -- messages of clients and nodes ------------------------------------------
 
   void handle(const std::string& peer, const control::envelope& from,
               const control::paused& x);
@@ -58,27 +58,29 @@ public:
               const control::wake_session& x);
   void handle(const std::string& peer, const control::envelope& from,
               const control::restored& x);
-  /// A worker on that node has opened its devices, or cannot.
+  /// Handles the report that a prepared worker has opened its devices, or
+  /// cannot.
   void worker_prepared(const std::string& node,
                        const control::worker_prepared& x);
 
-  // -- what else becomes of a session that moves ------------------------------
+  // -- other events of a session that moves -----------------------------------
 
-  /// Its client has its state, or its worker is checkpointed. Heard a second
-  /// time, that changes nothing.
+  /// Records that its client has its state, or its worker is checkpointed. A
+  /// repeated report changes nothing.
   void state_taken(session_record& x, const control::paused& how);
-  /// Its client, or its next one, was away and is served in `served`: what was
-  /// on its way may be lost, and is said again.
+  /// Continues a movement whose client was away or replaced, and is now served
+  /// in epoch `served`: repeats an order or notes a restore that may be lost.
   void take_up(session_record& x, vgpu::epoch served);
-  /// Its worker, or the one that was to restore its state, is lost.
+  /// Records the loss of its worker, or of the one that was to restore its
+  /// state.
   void note_loss(session_record& x, const std::string& reason);
   /// Ends the movement, if there is one, and answers the command that waits for
-  /// it. An empty `failure`: it succeeded.
+  /// it. An empty `failure` means success.
   void finish(session_record& x, const std::string& failure);
 
   /// Ends movements whose clients or workers do not answer in time.
   void on_tick();
-  /// Asks the clock for when that is due.
+  /// Asks the clock for a tick when that is due.
   void ask_for_ticks(const session_record& x) const;
 
 private:

@@ -12,7 +12,7 @@ namespace vgpu {
 
 namespace {
 
-/// Leaves of the cluster all but the pGPUs that a session is on.
+/// Removes the pGPUs of a session from a cluster.
 policy::cluster_view without_place(policy::cluster_view cluster,
                                    const policy::place& here) {
   for (auto& node : cluster.nodes)
@@ -102,7 +102,8 @@ movement_commands::target_of(const session_record& x,
                                     options_.placement);
   if (auto* none = std::get_if<policy::no_place>(&found))
     return refused(none->why + ", besides where it is");
-  // Decided now: nothing may have changed by the time its state is taken.
+  // The target is decided now, because nothing may have changed by the time the
+  // state is taken.
   return std::get<policy::place>(std::move(found));
 }
 

@@ -14,8 +14,8 @@
 
 namespace vgpu {
 
-/// Checks what a command asks for, chooses where a vGPU goes, and orders the
-/// movements. Of the records it changes which nodes are drained. One thread.
+/// Checks the commands, chooses where a vGPU goes, and orders the movements. Of
+/// the records it changes only which nodes are drained. Not thread-safe.
 class movement_commands {
 public:
   movement_commands(const manager_options& options, cluster_state& state,
@@ -30,13 +30,13 @@ public:
               const control::resume_vgpu& x);
   void handle(const std::string& peer, const control::envelope& from,
               const control::migrate_vgpu& x);
-  /// A node that is drained already has the sessions moved that could not be
-  /// moved before.
+  /// Drains a node. If it is drained already, moves the sessions that could not
+  /// be moved before.
   void handle(const std::string& peer, const control::envelope& from,
               const control::drain_node& x);
 
 private:
-  /// Where a migration is to go, if that is possible now.
+  /// Returns the place to which a migration goes, if that is possible now.
   result<policy::place> target_of(const session_record& x,
                                   const control::migrate_vgpu& what) const;
   void set_draining(node_record& node, bool draining);

@@ -29,8 +29,8 @@ void session_adoption::handle(const std::string& peer,
   session->request = from.request;
   if (x.epoch > session->epoch ||
       (x.epoch == session->epoch && session->token() == 0)) {
-    // This manager's store is older than the client's lease, or knows of it by
-    // the word of its node alone.
+    // This manager's store is older than the client's lease, or only the node
+    // has reported it.
     session->epoch = x.epoch;
     session->tokens[x.epoch.value] = x.token;
   }
@@ -49,7 +49,7 @@ void session_adoption::handle(const std::string& peer,
     placement_.place_waiting();
 }
 
-/// The session that a client adopts; null when it is refused.
+/// Returns the session that a client adopts; null when it is refused.
 session_record* session_adoption::find_or_add(const std::string& peer,
                                               const control::envelope& from,
                                               const control::adopt& x) {
@@ -75,7 +75,7 @@ status session_adoption::check_token(const session_record& x,
   return {};
 }
 
-/// Does what the session needs next, now that its client is here.
+/// Continues the session, now that its client is connected.
 void session_adoption::continue_session(session_record& x,
                                         const control::adopt& told,
                                         bool has_state, bool same_client) {
@@ -86,7 +86,7 @@ void session_adoption::continue_session(session_record& x,
       moves_.take_up(x, told.epoch);
     return;
   case session_stage::suspended:
-    if (x.held && !told.held) // what it was told is lost
+    if (x.held && !told.held) // the order to hold is lost
       moves_.tell_to_hold(x);
     else if (!x.held && !same_client)
       moves_.wake(x);
@@ -98,12 +98,13 @@ void session_adoption::continue_session(session_record& x,
       placement_.place(x);
     return;
   case session_stage::starting:
-    return; // its lease comes with its worker
+    return; // its lease follows with its worker
   }
 }
 
-/// Its client has its state, and told nobody, as there was no manager then, or
-/// no connection: its worker has ended, or is about to.
+/// Handles a session whose client has its state and could not report it,
+/// because there was no manager or no connection. Its worker has ended, or is
+/// about to.
 void session_adoption::suspended_unheard(session_record& x,
                                          const control::adopt& told) {
   if (x.moving && !x.moving->state_taken()) {
@@ -112,7 +113,7 @@ void session_adoption::suspended_unheard(session_record& x,
     how.process_checkpointed = told.process_checkpointed;
     return moves_.state_taken(x, how);
   }
-  // What was lost is the order to bring its worker back.
+  // The order to bring its worker back was lost.
   if (x.moving && told.process_checkpointed)
     return out_.answer(x.client_peer, 0,
                        control::restore_process{x.id, x.epoch});
@@ -130,7 +131,7 @@ void session_adoption::suspended_unheard(session_record& x,
   moves_.finish(x, "");
 }
 
-// -- sessions that no record names --------------------------------------------
+// -- sessions without a record ------------------------------------------------
 
 session_record session_adoption::record_of(const std::string& client,
                                            const control::adopt& x) const {
@@ -153,7 +154,7 @@ session_record session_adoption::record_of(const std::string& client,
   return out;
 }
 
-/// Null when the client is refused.
+/// Returns null when the client is refused.
 session_record* session_adoption::add_unknown(const std::string& peer,
                                               const control::envelope& from,
                                               const control::adopt& x) {
@@ -161,7 +162,7 @@ session_record* session_adoption::add_unknown(const std::string& peer,
   auto known = worker != state_.unclaimed.end();
   auto runs = known && worker->second.running.epoch == x.epoch;
   auto young = clock_.now() < clock_.started() + options_.restart_grace;
-  // Without its worker or its state, only the journal can bring a session back.
+  // Without its worker or its state, only the journal can recover a session.
   if (!runs && !young && (!x.suspended || x.process_checkpointed) &&
       x.specification.protection == control::protection::none) {
     out_.refuse(peer, from,
@@ -173,10 +174,10 @@ session_record* session_adoption::add_unknown(const std::string& peer,
   auto fresh = record_of(from.from, x);
   numbers_.note_numbers(x.session, x.vgpu);
   if (known && worker->second.running.epoch > x.epoch) {
-    // Its client was never told of that worker. What follows is above both.
+    // Its client never knew of that worker. The next epoch is above both.
     fresh.epoch = worker->second.running.epoch;
     lifecycle_.fence(worker->second.node, x.session, fresh.epoch,
-                     "its client knows nothing of its worker on " +
+                     "its client does not know its worker on " +
                          worker->second.node);
     state_.unclaimed.erase(worker);
   }
@@ -185,7 +186,8 @@ session_record* session_adoption::add_unknown(const std::string& peer,
   return &session;
 }
 
-/// `runs`: a node has its worker of that epoch; `young`: nodes may still come.
+/// `runs` says that a node has its worker of that epoch, `young` that nodes may
+/// still register.
 void session_adoption::set_first_stage(session_record& x,
                                        const control::adopt& told, bool runs,
                                        bool young) {
@@ -199,12 +201,12 @@ void session_adoption::set_first_stage(session_record& x,
     x.checkpointed = told.process_checkpointed;
     if (runs && told.process_checkpointed)
       placement_.note_checkpointed(x, worker->second.running);
-    // Another worker has been released, if there is one yet.
+    // Another worker, if there is one, has been released.
     state_.unclaimed.erase(x.id);
     x.held = told.held;
     x.waiting_because = x.held ? "until it is resumed" : "until its next call";
   } else if (young && !state_.alive(told.node)) {
-    // Its node will be back, and bring the worker along.
+    // Its node will be back, with the worker.
     x.stage = session_stage::starting;
     x.where.node = told.node;
     capacity_.recount(x);

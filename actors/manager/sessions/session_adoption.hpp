@@ -1,5 +1,5 @@
-// Clients take sessions up again that they have leases for: with a manager that
-// was away, or is another.
+// Adoption: clients claim sessions for which they have leases, from a manager
+// that was away or is new.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -17,9 +17,9 @@
 
 namespace vgpu {
 
-/// Makes the records agree with what an adopting client says of its session.
-/// Sessions that no record names are added, on the word of their client and,
-/// where there is one, of their node. One thread.
+/// Makes the records agree with what an adopting client reports of its session.
+/// It adds sessions without a record as their client, and their node if there
+/// is one, describe them. Not thread-safe.
 class session_adoption {
 public:
   session_adoption(const manager_options& options, manager_clock& clock,

@@ -34,7 +34,7 @@ void session_lifecycle::restore() {
   auto now = clock_.now();
   std::vector<session_id> unserved;
   for (const auto& [id, saved] : state_.kept->state().sessions) {
-    // Its client has no lease to show, and asks anew.
+    // Its client has no lease, and asks anew.
     if (saved.stage == session_stage::waiting && !saved.had_lease) {
       unserved.push_back(id);
       continue;
@@ -60,7 +60,7 @@ void session_lifecycle::restore() {
   }
 }
 
-// -- what clients say ---------------------------------------------------------
+// -- messages of clients ------------------------------------------------------
 
 status session_lifecycle::admit(session_record& x) {
   if (state_.sessions.size() >= most_sessions)
@@ -93,11 +93,12 @@ void session_lifecycle::handle(const std::string& peer,
   fresh.client_peer = peer;
   fresh.request = from.request;
   fresh.retry_at = fresh.displaced_at = clock_.now();
-  // In its place among those that wait: it may have asked a former manager.
+  // It keeps its age among the waiting sessions, because it may have asked a
+  // former manager.
   auto asked = clock_.now() - std::chrono::milliseconds{x.waited_ms};
   if (fresh.spec.wait_ms != control::wait_for_ever) {
     fresh.wait_until = asked + std::chrono::milliseconds{fresh.spec.wait_ms};
-    if (x.waited_ms != 0) // nodes may be on their way
+    if (x.waited_ms != 0) // nodes may still register
       fresh.wait_until =
           std::max(*fresh.wait_until, clock_.started() + options_.node_grace);
   }
@@ -107,7 +108,7 @@ void session_lifecycle::handle(const std::string& peer,
 
 void session_lifecycle::retry_early_requests() {
   auto early = std::exchange(early_requests_, {});
-  // As they would wait, had they come to wait.
+  // In the order in which they would wait.
   std::ranges::stable_sort(early, std::ranges::greater{}, [](const auto& x) {
     const auto& asked = std::get<control::acquire>(x.second.body);
     return std::pair{asked.specification.priority, asked.waited_ms};
@@ -169,7 +170,8 @@ void session_lifecycle::client_gone(const std::string& peer) {
     }
 }
 
-/// What of its own has ended meanwhile, the client does not take up.
+/// Gives the client's sessions their grace again. The client does not adopt
+/// those that ended meanwhile, and the grace ends them.
 void session_lifecycle::client_back(const std::string& peer,
                                     const std::string& name) {
   std::vector<session_id> asked_anew;
@@ -274,7 +276,7 @@ void session_lifecycle::give_up(session_record& x, const std::string& why) {
                                      " is " + text + "; see the node's log",
                                  x.id});
   out_.emit(event_kind::session_failed, text, subject_of(x));
-  // It is not ended here, as callers iterate over the sessions.
+  // It is not ended here, because callers iterate over the sessions.
   x.client_peer.clear();
   x.orphan_until = clock_.now();
   clock_.due(clock_.now());

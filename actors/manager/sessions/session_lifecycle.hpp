@@ -18,12 +18,12 @@
 
 namespace vgpu {
 
-/// Most sessions that a cluster has, so that clients cannot exhaust a manager.
+/// Limits the sessions of a cluster, so that clients cannot exhaust a manager.
 inline constexpr std::size_t most_sessions = 65'536;
 
 /// Creates and ends sessions, and takes them off workers that failed
-/// (session_stage draws the states). Of nodes it changes only, when it restores
-/// sessions, which are expected. One thread.
+/// (session_stage draws the states). Of nodes it changes only which are
+/// expected, when it restores sessions. Not thread-safe.
 class session_lifecycle {
 public:
   session_lifecycle(const manager_options& options, manager_clock& clock,
@@ -33,10 +33,10 @@ public:
   session_lifecycle(const session_lifecycle&) = delete;
   session_lifecycle& operator=(const session_lifecycle&) = delete;
 
-  /// Takes back the sessions that the store kept, and expects their nodes.
+  /// Restores the sessions that the store kept, and expects their nodes.
   void restore();
 
-  // -- what clients say -------------------------------------------------------
+  // -- messages of clients ----------------------------------------------------
 
   void handle(const std::string& peer, const control::envelope& from,
               const control::acquire& x);
@@ -47,23 +47,23 @@ public:
 
   // -- clients come and go ----------------------------------------------------
 
-  /// From now on the session is this connection's.
+  /// Binds the session to this connection.
   void bind_client(session_record& x, const std::string& peer);
   void client_gone(const std::string& peer);
-  /// A client of the same name connected again: it takes up what it had a lease
-  /// for, and asks anew for what it had none for.
+  /// Handles a client that connected again under the same name. It adopts the
+  /// sessions for which it has leases, and asks anew for the others.
   void client_back(const std::string& peer, const std::string& name);
 
   // -- workers come and go ----------------------------------------------------
 
-  /// The session's worker runs on `node`.
+  /// Records that the session's worker runs on `node`.
   void take_running(session_record& x, const std::string& node,
                     const control::running_session& running);
-  /// Takes a session off its place and finds another. `failed` tells that the
-  /// worker is to blame, or the pGPU.
+  /// Takes a session off its place and finds another. `failed` says that the
+  /// worker or the pGPU is to blame.
   void displace(session_record& x, const std::string& reason, bool failed);
-  /// The worker ended in order, as its client told it to: the client closes the
-  /// session next, or says that it has the state.
+  /// Waits for the client to say why the worker ended in order: it closes the
+  /// session next, or has the state.
   void await_explanation(session_record& x);
   /// Stops a worker whose epoch is not the session's.
   void fence(const std::string& node, session_id session, vgpu::epoch stale,
@@ -72,16 +72,16 @@ public:
   // -- time -------------------------------------------------------------------
 
   /// Ends sessions whose clients stay away, displaces those whose workers do
-  /// not start, and stops workers that nobody claims.
+  /// not start, and stops unclaimed workers.
   void end_overdue();
-  /// Displaces sessions whose workers ended in order and whose clients are here
-  /// but do not say why: what they said was lost.
+  /// Displaces sessions whose workers ended in order, and whose connected
+  /// clients do not say why: their message was lost.
   void displace_unexplained();
-  /// Handles the requests that were put off until nodes come.
+  /// Handles the requests that were postponed until nodes register.
   void retry_early_requests();
-  /// Forgets the requests that a peer put, which is gone.
+  /// Drops the postponed requests of a peer that is gone.
   void drop_early_requests(const std::string& peer);
-  /// Asks the clock for when any of this is due.
+  /// Asks the clock for a tick when any of this is due.
   void ask_for_ticks() const;
 
 private:
@@ -98,8 +98,8 @@ private:
   term_numbers& numbers_;
   session_placement& placement_;
   movement& moves_;
-  /// Requests, and their peers, that cannot be admitted yet because nodes may
-  /// still be on their way.
+  /// Holds requests, with their peers, that cannot be admitted yet because
+  /// nodes may still register.
   std::vector<std::pair<std::string, control::envelope>> early_requests_;
 };
 

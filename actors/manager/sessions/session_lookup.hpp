@@ -1,4 +1,4 @@
-// Finds the session that a peer speaks of, or refuses what the peer says.
+// Finds the session that a message names, or refuses the message.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -9,13 +9,14 @@
 
 namespace vgpu {
 
-/// The session, if this client may speak for it; otherwise null, and the client
-/// is refused.
+/// Returns the session if this client owns it. Otherwise refuses the message
+/// and returns null.
 session_record* owned_session(cluster_state& state, outbox& out,
                               const std::string& peer,
                               const control::envelope& from, session_id id);
 
-/// The first session of a vGPU; otherwise null, and the command is refused.
+/// Returns the first session of a vGPU. If there is none, refuses the command
+/// and returns null.
 session_record* session_of_vgpu(cluster_state& state, outbox& out,
                                 const std::string& peer,
                                 const control::envelope& from, vgpu_id id);

@@ -19,7 +19,7 @@ double to_milliseconds(policy::duration x) {
   return std::chrono::duration<double, std::milli>{x}.count();
 }
 
-/// Whether the worker of the former epoch gave its state away, and executes
+/// Returns whether the worker of the former epoch was released, and executes
 /// nothing any more.
 bool former_worker_released(const session_record& x) {
   return x.moving && x.moving->state_taken() && x.moving->loss.empty();
@@ -65,10 +65,10 @@ void session_placement::place(session_record& x) {
   start(x, std::get<policy::place>(std::move(found)));
 }
 
-/// A place for a session; where a migration has a target, there.
+/// Returns a place for a session: the target of its migration, if there is one.
 session_placement::choice session_placement::choose(session_record& x) {
   auto demand = state_.demand_of(x);
-  // Its worker is there, also on a node that is drained.
+  // Its worker is there, even on a drained node.
   if (x.checkpointed) {
     demand.failing.clear();
     return policy::choose_place(only_place(state_.view(), x.where), demand);
@@ -85,12 +85,12 @@ session_placement::choose_target(session_record& x,
       only_place(capacity_.index().cluster(), *x.moving->target), demand);
   if (std::holds_alternative<policy::place>(found))
     return found;
-  // Full, or gone meanwhile: anywhere is better than nowhere.
+  // The target is full or gone: any other place is better than none.
   x.moving->target.reset();
   return capacity_.index().choose(demand);
 }
 
-/// The status always says the right reason; the client hears the first.
+/// Keeps the present reason for the status; the client gets the first one only.
 void session_placement::wait_for_place(session_record& x, std::string why) {
   auto lacks = policy::why_waiting(capacity_.index().cluster(), kept_,
                                    state_.demand_of(x));
@@ -115,7 +115,7 @@ void session_placement::wait_for_place(session_record& x, std::string why) {
   out_.answer(x.client_peer, x.request, std::move(told));
 }
 
-/// No place came in the time that the session could wait.
+/// Gives up a session for which no place came in time.
 void session_placement::stop_waiting(session_record& x,
                                      const std::string& why) {
   auto text =
@@ -126,7 +126,7 @@ void session_placement::stop_waiting(session_record& x,
     out_.answer(x.client_peer, x.request,
                 control::refusal{CUDA_ERROR_NO_DEVICE, text, x.id});
   out_.emit(event_kind::session_failed, text, subject_of(x));
-  // It is not ended here, as callers iterate over the sessions.
+  // It is not ended here, because callers iterate over the sessions.
   x.client_peer.clear();
   x.orphan_until = clock_.now();
   clock_.due(clock_.now());
@@ -149,8 +149,8 @@ void session_placement::start(session_record& x, policy::place where) {
   x.quota = quota_of(x.spec, x.where);
   x.largest_quota = std::max(x.largest_quota, x.quota);
   accounts_.open(x);
-  // First the store, then the world: a manager that dies in between must not
-  // give this epoch again.
+  // The store comes first: after a crash in between, this epoch must not be
+  // given again.
   state_.save(x);
   out_.to_node(
       x.where.node,
@@ -160,8 +160,9 @@ void session_placement::start(session_record& x, policy::place where) {
                             former_worker_released(x)});
 }
 
-/// What was asked for, or the share of the smallest pGPU, of which others may
-/// have reserved some. A granule at least: no quota would be no bound.
+/// Returns what was asked for, or the share of the smallest pGPU, of which
+/// others may have reserved some. It is at least a granule, because no quota
+/// would be no bound.
 std::uint64_t session_placement::quota_of(const control::specification& spec,
                                           const policy::place& where) {
   auto node = state_.nodes.find(where.node);
@@ -221,14 +222,14 @@ void session_placement::give_lease(session_record& x) {
 
 // -- checkpointed workers -----------------------------------------------------
 
-/// Its place has room for it: the worker is the one that it had.
+/// Continues the checkpointed worker, for which its place has room again.
 void session_placement::restore_process(session_record& x) {
   x.checkpointed = false;
   x.stage = session_stage::running;
   capacity_.recount(x);
   x.waiting_because.clear();
   state_.save(x);
-  // To a client that is new, the lease alone says so.
+  // A new client learns it from the lease alone.
   give_lease(x);
   out_.answer(x.client_peer, 0, control::restore_process{x.id, x.epoch});
 }
@@ -246,7 +247,7 @@ bool session_placement::checkpointed_worker_lost(session_record& x,
   if (!x.checkpointed)
     return false;
   x.checkpointed = false;
-  // It may still be there, on a pGPU that is no more.
+  // It may still be there, on a pGPU that was removed.
   out_.to_node(x.where.node, control::stop_worker{x.id, x.epoch, why});
   x.pid = 0;
   x.state_bytes = 0;
@@ -292,7 +293,7 @@ std::vector<session_placement::queued> session_placement::queue() const {
   return out;
 }
 
-/// Bytes. A session that ever ran was promised its memory.
+/// Returns bytes. A session that ever ran was promised its memory.
 double session_placement::memory_left_to_promise() const {
   double out = 0;
   for (const auto& [name, node] : state_.nodes)
@@ -322,8 +323,8 @@ void session_placement::place_waiting() {
   kept_.clear();
 }
 
-/// A session that found no place has the pGPUs kept that it will get soonest:
-/// sessions behind it may take what is left, and never make it wait longer.
+/// Keeps the pGPUs that a session without a place will get soonest. Sessions
+/// behind it may take the rest, and never make it wait longer.
 void session_placement::keep_place_for(const session_record& x) {
   auto where = capacity_.index().place_to_keep(state_.demand_of(x));
   if (!where)

@@ -1,4 +1,4 @@
-// Sessions that want a worker: their queue, their places and their leases.
+// The queue, the places and the leases of sessions that wait for a worker.
 #pragma once
 
 #include "actors/manager/cluster/accounts.hpp"
@@ -17,19 +17,20 @@
 
 namespace vgpu {
 
-/// Leaves of a cluster only `wanted`; no pGPUs named: the whole node.
+/// Removes everything but `wanted` from a cluster. No pGPUs mean the whole
+/// node.
 policy::cluster_view only_place(policy::cluster_view cluster,
                                 const policy::place& wanted);
 
 /// Takes sessions from waiting to starting, or to running where a checkpointed
 /// worker is still in its place, and gives clients their leases. It changes
-/// sessions, and nothing of nodes. One thread.
+/// sessions, but no nodes. Not thread-safe.
 class session_placement {
 public:
-  /// A session that waits.
+  /// Describes a waiting session.
   struct queued {
     session_id id;
-    /// Whether memory was promised to it.
+    /// Tells whether memory was promised to it.
     bool promised = true;
   };
 
@@ -39,31 +40,31 @@ public:
   session_placement(const session_placement&) = delete;
   session_placement& operator=(const session_placement&) = delete;
 
-  /// Finds a waiting session a place, or notes why there is none.
+  /// Finds a place for a waiting session, or notes why there is none.
   void place(session_record& x);
-  /// Places all that wait, in the order of their queue.
+  /// Places all waiting sessions, in the order of the queue.
   void place_waiting();
-  /// Who waits, in order: sessions that ran already first, then by priority and
-  /// age. A session to which no memory can be promised yet waits behind all to
-  /// which some was.
+  /// Returns the waiting sessions in order: first those that ran before, then
+  /// by priority and age. Sessions to which no memory can be promised yet come
+  /// after all others.
   std::vector<queued> queue() const;
-  /// Tells the session's client what it has.
+  /// Sends the session's client its lease.
   void give_lease(session_record& x);
-  /// Bytes a device that a session gets in a place.
+  /// Returns the bytes on each device that a session gets in a place.
   std::uint64_t quota_of(const control::specification& spec,
                          const policy::place& where);
 
   // -- checkpointed workers ---------------------------------------------------
 
-  /// The node has the checkpointed worker; takes over what only the node knows
-  /// of it.
+  /// Records that the node has the checkpointed worker, with what only the node
+  /// knows of it.
   void note_checkpointed(session_record& x,
                          const control::running_session& worker);
-  /// Whether the session's worker was checkpointed, and is lost now. What the
-  /// session had is in its journal, if it keeps one.
+  /// Returns whether the session's worker was checkpointed and is now lost.
+  /// Only the journal, if it has one, can recover the session.
   bool checkpointed_worker_lost(session_record& x, const std::string& why);
 
-  /// Asks the clock for when waiting sessions must be looked at again.
+  /// Asks the clock for a tick when waiting sessions must be examined again.
   void ask_for_ticks(const session_record& x) const;
 
 private:
@@ -86,8 +87,8 @@ private:
   capacity_index& capacity_;
   accounts& accounts_;
   const term_numbers& numbers_;
-  /// Places kept for sessions at the head of the queue, while those behind them
-  /// are placed.
+  /// Holds places for sessions at the head of the queue while later ones are
+  /// placed.
   std::vector<policy::place> kept_;
 };
 

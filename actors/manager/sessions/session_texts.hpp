@@ -1,4 +1,4 @@
-// How events and refusals name sessions and places.
+// The texts by which events and refusals name sessions and places.
 #pragma once
 
 #include "actors/records/records.hpp"
@@ -7,12 +7,12 @@
 
 namespace vgpu {
 
-/// "vGPU 7"
+/// Returns "vGPU 7".
 inline std::string text_of_vgpu(const session_record& x) {
   return "vGPU " + std::to_string(x.vgpu.value);
 }
 
-/// "node-1 pGPU 0 1"
+/// Returns "node-1 pGPU 0 1".
 inline std::string text_of_place(const policy::place& x) {
   auto out = x.node + " pGPU";
   for (auto pgpu : x.pgpus)

@@ -8,9 +8,8 @@ namespace vgpu {
 
 namespace {
 
-/// Clients say how long swapping took. A session keeps its memory for some
-/// times that, so a longer one is not believed: the session would keep it for
-/// ever.
+/// Bounds the times that clients report. A session keeps its memory for a
+/// multiple of them, so an excessive one would let it keep the memory for ever.
 constexpr std::chrono::minutes longest_believed{5};
 
 policy::duration believed(double milliseconds) {

@@ -1,5 +1,5 @@
-// When a session got its memory, and how long swapping it out and in took: what
-// memory swapping goes by, as it happens.
+// Records when a session got its memory, and how long swapping it out and in
+// took, for memory swapping.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -7,17 +7,17 @@
 
 namespace vgpu {
 
-/// The session was swapped out for others, in so many milliseconds.
+/// Records that the session was swapped out for others.
 void note_swapped_out(session_record& x, time_point now, double milliseconds);
 
-/// The session has a worker, and its memory from now on, unless its client has
-/// told since when.
+/// Records that the session has a worker, and its memory from now on, unless
+/// its client reported an earlier time.
 void note_resident(session_record& x, time_point now);
 
-/// The session was restored, in so many milliseconds, and has its memory.
+/// Records that the session was restored and has its memory.
 void note_swapped_in(session_record& x, time_point now, double milliseconds);
 
-/// A client tells of times that were an earlier manager's.
+/// Takes over a client's report of times that an earlier manager measured.
 void take_over_swap_times(session_record& x, time_point now,
                           const control::memory_turns& told);
 

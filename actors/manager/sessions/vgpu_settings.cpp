@@ -18,7 +18,8 @@ fault wrong(const std::string& name, const std::string& given,
   return {fault_kind::usage, name + " " + given + ": give " + range};
 }
 
-/// Zero leaves it as it is. Written so that NaN is refused as well.
+/// Returns whether `x` is 0, which changes nothing, or a fraction. It is
+/// written so that NaN is refused as well.
 bool is_fraction_or_none(double x) {
   return x >= 0 && x <= 1;
 }
@@ -44,7 +45,7 @@ vgpu_settings::vgpu_settings(cluster_state& state, outbox& out,
                              session_placement& placement)
     : state_(state), out_(out), capacity_(capacity), placement_(placement) {}
 
-/// Whether a session can have what it is to get, where it is.
+/// Returns a fault unless a session can have the new values in its place.
 status vgpu_settings::check(const session_record& x,
                             const control::set_vgpu& to) const {
   if (to.memory == 0 || x.stage == session_stage::waiting)
@@ -83,7 +84,7 @@ void vgpu_settings::resize(session_record& x, const control::set_vgpu& to) {
     x.spec.memory = quota = to.memory;
   capacity_.recount(x);
   auto placed = x.stage != session_stage::waiting;
-  // Its worker knows what it had before, unless that is still to be announced.
+  // Its worker has the old quota already, unless that is still to be announced.
   auto known = !x.quota_unannounced && quota <= x.largest_quota;
   auto changed = placed && quota != std::exchange(x.quota, quota);
   x.largest_quota = std::max(x.largest_quota, quota);

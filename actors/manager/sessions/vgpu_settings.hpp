@@ -1,4 +1,4 @@
-// vGPUs and pGPUs whose settings change while programs run.
+// Changes the settings of vGPUs and pGPUs while programs run.
 #pragma once
 
 #include "actors/link/protocol.hpp"
@@ -11,8 +11,8 @@
 
 namespace vgpu {
 
-/// Changes what vGPUs hold, and by which policy pGPUs share their compute. Of
-/// the records it changes sessions' specifications and quotas. One thread.
+/// Changes what vGPUs hold, and the share policies of pGPUs. Of the records it
+/// changes sessions' specifications and quotas. Not thread-safe.
 class vgpu_settings {
 public:
   vgpu_settings(cluster_state& state, outbox& out, capacity_index& capacity,
@@ -25,8 +25,8 @@ public:
   void handle(const std::string& peer, const control::envelope& from,
               const control::set_policy& x);
 
-  /// Gives the client a larger quota once its worker knows of it, which would
-  /// refuse the program otherwise; a smaller one at once.
+  /// Gives the client a larger quota once its worker has it, because the worker
+  /// would refuse the program before. Gives a smaller one at once.
   void announce_quota(session_record& x);
 
 private:

@@ -1,5 +1,5 @@
-// Checks a call's handles against what the session holds, from the call's
-// field types alone.
+// Checks a call's handles against what the session holds, by the call's field
+// types alone.
 #pragma once
 
 #include "actors/state/vgpu_state.hpp"
@@ -15,7 +15,8 @@ concept audited = requires(const vgpu_state& state, const Field& field) {
 
 } // namespace detail
 
-/// The first handle of `x` that the session does not allow, or success.
+/// Returns the fault of the first handle of `x` that the session does not
+/// allow, or success.
 template <class Call>
 status audit_handles(const vgpu_state& state, const Call& x) {
   status first;

@@ -7,10 +7,10 @@
 namespace vgpu {
 
 // There is one overload for each call of the catalogue, grouped by the file
-// that defines them. Each checks the addresses that the call names, enqueues
-// the work, and answers where the program waits, at once or when the device is
-// done. A status that is not ok is the program's error. Nothing here waits for
-// the device unless CUDA does.
+// that defines it. Each checks the addresses that the call names, enqueues the
+// work, and sends the answer if the program waits for one, at once or when the
+// device is done. A failed status is the program's error. An overload waits for
+// the device only where CUDA does.
 
 // -- memory: allocations, pinned memory, arrays, textures (dispatch_memory.cpp)
 
@@ -40,7 +40,7 @@ status execute_call(dispatch_context& on, const call::condition_words& x);
 status execute_call(dispatch_context& on, const call::read_managed& x);
 status execute_call(dispatch_context& on, const call::write_managed& x);
 
-// -- what sessions share (dispatch_sharing.cpp)
+// -- memory and events that sessions share (dispatch_sharing.cpp)
 
 status execute_call(dispatch_context& on, const call::memory_share& x);
 status execute_call(dispatch_context& on, const call::placed_share& x);

@@ -20,7 +20,7 @@ status audit_box(const dispatch_context& on, const call::box& box,
   return cuda_fault(CUDA_ERROR_INVALID_VALUE,
                     "a copy of " + std::to_string(*bytes) + " bytes at " +
                         std::to_string(box.address) +
-                        " leaves what was allocated");
+                        " reaches beyond the allocated memory");
 }
 
 } // namespace vgpu

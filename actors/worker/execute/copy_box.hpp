@@ -1,4 +1,4 @@
-// The boxes that copies and memsets name, row by row.
+// The boxes of copies and memsets, row by row.
 #pragma once
 
 #include "actors/worker/execute/dispatch_context.hpp"
@@ -8,7 +8,7 @@
 
 namespace vgpu {
 
-/// Refuses a box that is neither in allocated memory of one of the session's
+/// Refuses a box that lies neither in allocated memory of one of the session's
 /// devices nor in its host memory.
 status audit_box(const dispatch_context& on, const call::box& box,
                  const call::extent& size);
@@ -22,15 +22,15 @@ inline device::pitched pitched(const call::box& x) {
 inline device::extent extent(const call::extent& x) {
   return {x.width, x.height, x.depth};
 }
-/// Whether all of a box is one row.
+/// Returns whether all of a box is one row.
 inline bool is_flat(const call::box& box, const call::extent& size) {
   return (size.height == 1 || box.pitch == size.width) &&
          (size.depth == 1 || box.slice == size.width * size.height);
 }
 
-/// Calls `f(address, offset, bytes, last)` for each row of a box; offset is the
-/// row's place in the box's bytes without gaps. Rows that follow each other
-/// without gaps are one row.
+/// Calls `f(address, offset, bytes, last)` for each row of a box. `offset`
+/// counts the bytes of the rows before. Rows that follow each other without
+/// gaps are one row.
 template <class F>
 status each_row(const call::box& box, const call::extent& size, F f) {
   if (size.width == 0 || rows(size) == 0)

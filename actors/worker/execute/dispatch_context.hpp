@@ -1,4 +1,4 @@
-// What a call acts on while it is executed.
+// What an executed call uses and changes.
 #pragma once
 
 #include "actors/worker/session/answer_digest.hpp"
@@ -14,8 +14,8 @@
 
 namespace vgpu {
 
-/// One call of a session on one of its devices. The functions of
-/// call_dispatch.hpp take it, and reach nothing but what it names.
+/// Describes one call of a session on one of its devices. The functions of
+/// call_dispatch.hpp take it, and use nothing else.
 struct dispatch_context {
   session_objects& session;
   device_slot& slot;
@@ -32,20 +32,21 @@ struct dispatch_context {
     session.sink->answer(who(), result, value);
   }
 
-  /// Whether the program learned the call's outcome from an earlier worker.
+  /// Returns whether the program got the call's outcome from an earlier worker.
   bool is_answered() const { return !session.sink->wanted(who()); }
-  /// Whether the call was appended while an earlier worker served the session.
+  /// Returns whether the call was appended while an earlier worker served the
+  /// session.
   bool is_replayed() const { return what.end <= session.replay_until; }
 
-  /// Notes that a copy or memset was enqueued. Programs rely on the synchronous
-  /// forms, which use the legacy stream, being done before whatever they
-  /// enqueue next, also in streams that do not wait for the legacy stream.
+  /// Records that a copy or memset was enqueued. Programs expect a synchronous
+  /// one, which uses the legacy stream, to be done before anything that they
+  /// enqueue next, even in streams that do not wait for the legacy stream.
   void settle(stream_id stream) {
     if (stream == legacy_stream)
       order().after_legacy();
   }
 
-  /// Answers this call when the device is done with what it waits for.
+  /// Returns a completion that answers this call when the device is done.
   device::completion completion(work_meter::done_mark idle = {}) const {
     return [sink = session.sink, health = session.health, who = who(),
             idle](CUresult result) {
@@ -55,30 +56,31 @@ struct dispatch_context {
     };
   }
 
-  /// Returns the digest of an answer, to be compared when a replay brings it
-  /// again; 0 where none is kept.
+  /// Returns the digest of an answer, which a replay compares with its own; 0
+  /// where none is kept.
   std::uint32_t digest_of(std::span<const std::byte> answer) const {
     return session.sink->keeps_digests() ? fold_digest(row_hash(answer)) : 0;
   }
 
-  /// Waits until the device is done, for at most ten seconds. Freed memory is
-  /// given back when the work that may use it is done: an allocation that finds
-  /// none left waits for that, as cuMemFree does on a GPU.
+  /// Waits until the device is done, for at most ten seconds. Freed memory
+  /// becomes available when the work that may use it is done. An allocation
+  /// that finds none left waits for that, as cuMemFree does on a GPU.
   bool wait_for_device();
 
-  /// Counts what this session freed and another one still has. Call it
-  /// whenever something that may be shared is freed.
+  /// Counts the memory that this session freed and another one still has. Call
+  /// it whenever something that may be shared is freed.
   void count_left();
 };
 
-/// The fault of a call that names a kernel which its module does not have.
+/// Returns the fault of a call that names a kernel which its module does not
+/// have.
 inline fault no_such_kernel(std::uint32_t index) {
   return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
                     "the module has no kernel " + std::to_string(index));
 }
 
-/// The fault of a call that needs virtual memory management where the device
-/// has none.
+/// Returns the fault of a call that needs virtual memory management where the
+/// device has none.
 inline fault no_memory_unit() {
   return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
                     "this device has no virtual memory management");

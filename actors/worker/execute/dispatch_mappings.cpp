@@ -1,11 +1,12 @@
-// Memory that the program places by itself, and managed memory.
+// Calls for memory that the program places by itself, and for managed memory.
 #include "actors/worker/execute/call_dispatch.hpp"
 
 namespace vgpu {
 
 namespace {
 
-/// Lets kernels set the words of this memory, by their handles at `place`.
+/// Lets kernels set the conditions in this memory, whose handles are at
+/// `place`.
 status set_conditions(dispatch_context& on, memory_id memory,
                       device_address address, device_address place) {
   auto* unit = on.slot.can.condition;
@@ -62,7 +63,7 @@ status execute_call(dispatch_context& on, const call::memory_map& x) {
 status execute_call(dispatch_context& on, const call::memory_unmap& x) {
   if (auto ok = on.state().audit_mapping(x.address, x.bytes); !ok)
     return ok;
-  // The program has waited for its work; a replay has not.
+  // The program has waited for this memory's work, but a replay has not.
   if (!on.wait_for_device())
     return cuda_fault(CUDA_ERROR_LAUNCH_TIMEOUT,
                       "work that uses memory which is unmapped does not end");
@@ -90,7 +91,8 @@ status execute_call(dispatch_context& on, const call::memory_access& x) {
 
 // -- words by which graphs choose
 
-/// What was answered once is not chosen anew: condition_words tells it.
+/// Chooses handles, except in a replay: there condition_words has the former
+/// ones.
 status execute_call(dispatch_context& on, const call::condition_place& x) {
   if (on.is_answered())
     return {};

@@ -47,8 +47,8 @@ status execute_call(dispatch_context& on, const call::mem_alloc& x) {
 status execute_call(dispatch_context& on, const call::mem_free& x) {
   if (auto ok = on.state().audit_free(x.address, x.bytes); !ok)
     return ok;
-  // What is allocated next may lie at the same addresses: it must not be
-  // touched before the work that used them is done, whatever its stream.
+  // The next allocation may get the same addresses. It must not be used before
+  // the work that used them is done, in any stream.
   on.order().after_all();
   if (on.session.broker) [[unlikely]]
     on.session.broker->withdraw({share_kind::memory, x.address});
@@ -93,8 +93,9 @@ status execute_call(dispatch_context& on, const call::zero_copy& x) {
                                             on.is_replayed());
 }
 
-/// Of a program on this host kernels see the memory itself. In a replay kernels
-/// that came before have read it when the program wrote to it.
+/// Applies the program's writes. Kernels of a program on this host use its
+/// memory itself. In a replay, earlier kernels have read the memory by the time
+/// of this write.
 status execute_call(dispatch_context& on, const call::zero_copy_write& x) {
   if (x.count != on.what.payload.size() / sizeof(changed_line))
     return cuda_fault(

@@ -1,4 +1,4 @@
-// Images, modules and what is launched from them.
+// Calls for images, modules and kernels.
 #include "actors/worker/execute/call_dispatch.hpp"
 
 #include "actors/link/log.hpp"
@@ -12,11 +12,10 @@ namespace vgpu {
 
 namespace {
 
-/// Refuses an image. What the device says of it lands where the module's facts
-/// would have.
+/// Refuses an image. The device's error text replaces the module's facts.
 status refuse_module(dispatch_context& on, const fault& why,
                      call::arena_range where) {
-  // The program is told a number only; what to change stands here.
+  // The program gets an error code only; the log has the reason.
   spdlog::warn("a module does not load: {}", why.what);
   if (session_health::is_loss(cuda_code(why)) || on.is_answered())
     return why;
@@ -31,7 +30,7 @@ status refuse_module(dispatch_context& on, const fault& why,
   return {};
 }
 
-/// Answers a module's facts, where the program gave enough room for them.
+/// Answers with a module's facts, where the program gave enough room for them.
 status answer_facts(dispatch_context& on, module_id id,
                     call::arena_range where) {
   auto& facts = on.state().module(id).facts;

@@ -36,11 +36,11 @@ private:
   std::function<void()> go_on_;
 };
 
-/// Makes what comes in `later` wait for what is in `first`, of another device.
+/// Makes later work in `later` wait for what is in `first`, of another device.
 status behind(device::device& on, stream_id later, device::device& other,
               stream_id first) {
   auto place = std::make_shared<meeting>();
-  // Work of a device that failed is dropped, and nobody is to wait for it.
+  // A failed device drops its work; nobody must wait for that.
   std::shared_ptr<void> token{nullptr, [place](void*) { place->reached(); }};
   if (auto ok = on.enqueue_host(later,
                                 [place](std::function<void()> go_on) {
@@ -55,8 +55,8 @@ status behind(device::device& on, stream_id later, device::device& other,
                             });
 }
 
-/// Lets a replayed wait know what a stream is to catch up with, for that may be
-/// behind the wait.
+/// Records in replayed_waits what a stream must catch up with, which may follow
+/// an open wait.
 void follow_order(dispatch_context& on, device_slot& slot, stream_id stream) {
   auto& waits = on.session.waits;
   replayed_waits::place in{slot.ordinal, stream};
@@ -67,8 +67,7 @@ void follow_order(dispatch_context& on, device_slot& slot, stream_id stream) {
     waits.waits(*slot.device, in, legacy_stream);
 }
 
-/// Does the same for what the stream waits for by CUDA's rules, now that it is
-/// used.
+/// Does the same for what the stream waits for by CUDA's rules when it is used.
 void follow_waits(dispatch_context& on, stream_id stream) {
   auto& waits = on.session.waits;
   auto ordinal = on.slot.ordinal;
@@ -80,14 +79,15 @@ void follow_waits(dispatch_context& on, stream_id stream) {
     return;
   for (auto other : blocking)
     waits.waits(on.device(), {ordinal, legacy_stream}, other);
-  // All that comes in these streams from now on waits for what comes here.
+  // All later work in these streams waits for the work in this one.
   for (auto other : blocking)
     waits.waits(on.device(), {ordinal, other}, legacy_stream);
 }
 
 /// Makes the host's stream wait for a stream of the program's.
 status host_behind(dispatch_context& on, stream_id stream) {
-  // What lets it go on may be enqueued later, and must not wait for this.
+  // The work that ends the wait may be enqueued later, and must not wait for
+  // it.
   if (waits_in_replay(on, stream))
     return {};
   return on.order().host_behind(on.device(), stream);
@@ -114,8 +114,8 @@ status catch_up(dispatch_context& on) {
 }
 
 status host_learned(dispatch_context& on, status ok) {
-  // Where a stream waits for a value, what the log brings next may be what
-  // makes it: nothing is to come behind that stream then.
+  // Where a stream waits for a value, later calls of the log may write it. So
+  // nothing may be ordered after that stream.
   if (!ok || !on.session.functions.open_waits.empty())
     return ok;
   on.order().after_host();

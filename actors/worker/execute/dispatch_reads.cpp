@@ -1,4 +1,4 @@
-// Copies that bring the program what is in device memory.
+// Copies from device memory to the program.
 #include "actors/worker/execute/call_dispatch.hpp"
 #include "actors/worker/execute/copy_box.hpp"
 #include "actors/worker/execute/dispatch_order.hpp"
@@ -12,8 +12,8 @@ namespace vgpu {
 
 namespace {
 
-/// Reads a row in the parts that it is delivered in. Calls `arrived(result,
-/// offset, bytes)` as each has landed, in their order.
+/// Reads a row in the parts in which it is delivered. Calls `arrived(result,
+/// offset, bytes)` after each part, in order.
 template <class F>
 status read_parts(dispatch_context& on, stream_id stream, device_address from,
                   std::span<std::byte> into, const F& arrived) {
@@ -31,7 +31,7 @@ status read_parts(dispatch_context& on, stream_id stream, device_address from,
   return {};
 }
 
-/// Reads what the program has had already, only to compare it.
+/// Reads bytes that the program got before, only to compare them.
 status check_read(dispatch_context& on, const call::read& x,
                   std::uint64_t bytes) {
   if (on.what.digest == 0 || bytes == 0)
@@ -55,12 +55,12 @@ status check_read(dispatch_context& on, const call::read& x,
                   });
 }
 
-/// A row of a copy to pinned memory.
+/// Describes a row of a copy to pinned memory.
 struct host_row {
   std::uint64_t number = 0;
   bool last = false;
-  bool wanted = true; // else it is only compared
-  /// The sum of the rows' hashes; null where no digest is kept.
+  bool wanted = true; // false: it is only compared
+  /// Sums up the rows' hashes; null where no digest is kept.
   std::shared_ptr<std::atomic<std::uint64_t>> hashes;
 
   std::uint64_t add(std::span<const std::byte> bytes) const {
@@ -69,8 +69,8 @@ struct host_row {
   }
 };
 
-/// Reads a row that the program has had already, only to compare it. The
-/// program's memory is left alone.
+/// Reads a row that the program got before, only to compare it. The program's
+/// memory stays unchanged.
 status check_host_row(dispatch_context& on, stream_id stream,
                       device_address from, std::uint64_t bytes,
                       const host_row& row) {
@@ -185,7 +185,7 @@ status execute_call(dispatch_context& on, const call::read_host& x) {
   auto hashes = wanted && !on.session.sink->keeps_digests()
                     ? nullptr
                     : std::make_shared<std::atomic<std::uint64_t>>(0);
-  // Row by row of the source; its rows are the destination's.
+  // In rows of the source, which are the destination's.
   std::uint64_t row = 0;
   auto flat_to = x.size.height == 1 || x.to.pitch == x.size.width;
   auto flat_from = x.size.height == 1 || x.from.pitch == x.size.width;

@@ -1,4 +1,4 @@
-// What sessions share: memory and events of one that another has too.
+// Calls that share memory and events with other sessions.
 #include "actors/link/host.hpp"
 #include "actors/link/log.hpp"
 #include "actors/state/device_wait.hpp"
@@ -10,7 +10,8 @@ namespace vgpu {
 
 namespace {
 
-/// 24 bits, so that who cannot be reached can be told from who is elsewhere.
+/// Returns 24 bits that identify this host, so that a lender on another host is
+/// distinguished from one that cannot be reached.
 std::uint32_t host_digest() {
   static const auto digest = [] {
     auto name = host_id();
@@ -27,7 +28,7 @@ fault on_another_host() {
       "both one group (vgpu run --group) or one node (--node)");
 }
 
-/// What another session lends, on this host.
+/// Borrows what another session on this host lends.
 result<borrowed_thing> borrow_here(share_kind kind, const share_name& what,
                                    std::uint32_t host) {
   if (host != host_digest())
@@ -35,7 +36,7 @@ result<borrowed_thing> borrow_here(share_kind kind, const share_name& what,
   return borrow(kind, what);
 }
 
-/// The program is told a code alone.
+/// Logs the fault, because the program gets an error code only.
 template <class T>
 T told(T outcome) {
   if (!outcome)
@@ -67,9 +68,9 @@ status lend(dispatch_context& on, const share_secret& secret,
       {static_cast<std::uint32_t>(on.slot.ordinal), bytes}));
 }
 
-/// Of all devices, for they reach each other's memory. A program that is not
-/// told waits for its work itself: only it knows what a host function waits
-/// for.
+/// Returns whether all devices are idle, because they reach each other's
+/// memory. Where it returns false, the program waits for its work itself: only
+/// the program knows what a host function waits for.
 bool at_rest(dispatch_context& on) {
   using namespace std::chrono_literals;
   return std::all_of(
@@ -102,14 +103,14 @@ status share(dispatch_context& on, const share_secret& secret,
   return {};
 }
 
-/// Counts what was another session's and nobody else counts. Only where the
-/// program is told: an allocation that it had room for must not fail because
-/// some other process has ended meanwhile.
+/// Counts memory of other sessions that no other session counts any more. Call
+/// it only where the program gets the result: an allocation that it had room
+/// for must not fail because another process has ended.
 void take_over_foreign(dispatch_context& on) {
   on.session.account.add_bytes(on.state().take_over_foreign());
 }
 
-/// Makes what another session lends become memory of this name.
+/// Imports memory that another session lends under this id.
 status import_memory(dispatch_context& on, share_kind kind,
                      const share_name& name, std::uint32_t host, memory_id as,
                      std::uint64_t bytes) {
@@ -130,7 +131,7 @@ status import_memory(dispatch_context& on, share_kind kind,
   return {};
 }
 
-/// Maps memory where the program may read and write it.
+/// Maps memory with read and write access for the program.
 status show(dispatch_context& on, memory_id memory, device_address address,
             std::uint64_t bytes) {
   call::memory_map place{{memory}, address, bytes};
@@ -180,7 +181,7 @@ status execute_call(dispatch_context& on, const call::placed_import& x) {
   return ok;
 }
 
-/// All or nothing: what fails half-way leaves nothing mapped.
+/// Imports all or nothing: a failure leaves nothing mapped.
 status execute_call(dispatch_context& on, const call::memory_import& x) {
   if (auto ok = import_memory(on, share_kind::memory, x.what, x.host,
                               x.memory.id, x.bytes);

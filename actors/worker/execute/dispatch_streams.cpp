@@ -1,4 +1,4 @@
-// Streams, events and host functions.
+// Calls for streams, events and host functions.
 #include "actors/link/latch.hpp"
 #include "actors/worker/execute/call_dispatch.hpp"
 #include "actors/worker/execute/dispatch_order.hpp"
@@ -68,8 +68,9 @@ status execute_call(dispatch_context& on, const call::stream_wait& x) {
   return on.device().wait_event(x.stream.id, x.event.id);
 }
 
-/// Devices know nothing of each other: the stream stops, and goes on when the
-/// other one tells that the event's latest record, as of now, is done.
+/// Lets a stream wait for another device's event. Devices do not know each
+/// other's events: the stream stops until the other device reports that the
+/// event's latest record is done.
 status execute_call(dispatch_context& on, const call::peer_wait& x) {
   if (x.device >= on.session.devices.size())
     return cuda_fault(CUDA_ERROR_INVALID_DEVICE,
@@ -126,7 +127,7 @@ status execute_call(dispatch_context& on, const call::elapsed& x) {
 }
 
 status execute_call(dispatch_context& on, const call::host_call& x) {
-  // What lets the stream go on may be enqueued later.
+  // The work that lets the stream continue may be enqueued later.
   if (!waits_in_replay(on, x.stream.id)) {
     auto before = on.order().mark(on.device(), x.stream.id);
     if (!before)
@@ -152,7 +153,7 @@ status execute_call(dispatch_context& on, const call::host_done& x) {
   if (on.session.functions.open != 0)
     --on.session.functions.open;
   on.session.functions.open_waits.erase(x.call);
-  // Where no function of the program was run.
+  // This holds where no function of the program was run.
   if (auto before = on.session.functions.stood_at.extract(x.call);
       !before.empty())
     if (auto ok = on.device().destroy_event(before.mapped()); !ok)
@@ -195,7 +196,8 @@ status execute_call(dispatch_context& on, const call::wait_value& x) {
     ++on.session.functions.open;
     return on.session.waits.begin(on.device(), in, on.what.call, blocking);
   }
-  // Also where none is open: one may follow that had ended before this.
+  // This also applies where no wait is open, because one may follow that had
+  // ended before.
   if (on.what.call.value < on.session.replay_until || on.session.waits.any())
       [[unlikely]]
     on.session.waits.stops(on.device(), in, on.what.call, blocking);

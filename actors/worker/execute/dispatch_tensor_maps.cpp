@@ -1,4 +1,4 @@
-// Tensor maps: made by the device's driver, and nobody's but the program's.
+// Tensor maps. The device's driver encodes them for the program.
 #include "actors/worker/execute/call_dispatch.hpp"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ status execute_call(dispatch_context& on, const call::tensor_map_encode& x) {
     return map.why();
   auto bytes = std::span<const std::byte>{*map};
   if (!wanted) {
-    // The program has the bytes that another driver made, and goes on with
-    // them: where this one would make others, it is to be heard of.
+    // The program has the bytes that another driver made, and continues with
+    // them. A difference must be reported.
     on.session.checks->compare(on.what.call, on.what.digest,
                                fold_digest(row_hash(bytes)));
     return {};

@@ -15,7 +15,8 @@ namespace vgpu {
 
 namespace {
 
-/// A call that enqueues work in a stream, which has to wait for what it must.
+/// Names calls that enqueue work in a stream, which must first wait for earlier
+/// work.
 template <class Call>
 concept joins_stream = requires(const Call& x) {
   x.stream.id;
@@ -41,7 +42,7 @@ void executor::answers_into(std::span<std::byte> arena) {
 
 // -- calls --------------------------------------------------------------------
 
-/// `in_turn`: work is brought to the devices in the session's turns alone.
+/// `in_turn` brings work to the devices only in the session's turns.
 executor::performed executor::perform(const record& what,
                                       std::shared_ptr<const void> owner,
                                       bool in_turn) {
@@ -117,7 +118,7 @@ bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
 }
 
 void executor::look_ahead(const record& at) {
-  // What cannot be read is refused when its turn comes.
+  // An unreadable call is refused when its turn comes.
   (void)call::decode(at.message, [&]<class Call>(const Call& x, std::uint8_t) {
     if constexpr (std::is_same_v<Call, call::host_done>)
       objects_.functions.calls->finish_early(x.call);
@@ -173,8 +174,8 @@ executor::capture(int file, bool compress,
                   std::vector<device::shared_descriptor>* lent) {
   if (auto ok = describable_now(objects_); !ok)
     return ok.why();
-  // An order that was given up may have written it until now. It keeps its
-  // memory: fresh pages would take longer than what is written to them.
+  // An order that was given up may have written to the file until now. The file
+  // keeps its memory, because fresh pages would take longer than the writing.
   if (auto ok = begin_state(file); !ok)
     return ok.why();
   state_capture it{objects_, file, compress};

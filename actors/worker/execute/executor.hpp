@@ -16,36 +16,37 @@ namespace vgpu {
 
 struct dispatch_context;
 
-/// One session's executor. It owns what the session has (session_objects.hpp)
-/// and is called by one thread, except for what says that it is thread-safe.
-/// What it enqueues on the devices completes on their threads.
+/// Executes one session's calls. It owns the session's objects
+/// (session_objects.hpp). One thread calls it, except for the members marked as
+/// thread-safe. Its devices run completions on their own threads.
 class executor {
 public:
-  /// Device d serves the session's window d with at most `quota` bytes. Throws
-  /// std::runtime_error where the addresses of a window are taken.
+  /// Serves the session's window d with device d, with at most `quota` bytes
+  /// each. Throws std::runtime_error where the addresses of a window are taken.
   executor(std::vector<std::unique_ptr<device::device>> devices,
            std::uint64_t quota);
 
   // -- before the first call --------------------------------------------------
 
-  /// Sends answers to this sink from now on. May change between calls.
+  /// Sends answers to this sink from now on. The sink may change between calls.
   void serve(std::shared_ptr<answer_sink> sink);
-  /// The session's host window is mapped at its addresses, and files of the
-  /// program's may be shown there.
+  /// Records that the session's host window is mapped at its addresses. `files`
+  /// maps files of the program there.
   void host_mapped(std::uint64_t bytes, std::shared_ptr<host_files> files) {
     objects_.host.mapped(bytes, std::move(files));
   }
-  /// Puts answers' bytes into this memory, which stays as long as the executor.
+  /// Writes answers' bytes into this memory, which must outlive the executor.
   void answers_into(std::span<std::byte> arena);
   /// Makes memory of the worker's own at the host window's addresses, because
   /// the program is elsewhere. It does nothing after host_mapped().
   status host_shadow() { return objects_.host.make_shadow(); }
-  /// What kernels use in place of that memory; null where there is none.
+  /// Returns the copy of host memory that kernels use in place; null where the
+  /// worker maps the program's own.
   const std::shared_ptr<zero_copy_shadow>& zero_copy() const noexcept {
     return objects_.host.zero_copy();
   }
-  /// Where the session's work waits for its turn on each device. Set it before
-  /// the first call. Without, work never waits.
+  /// Returns the gates at which the session's work waits for its turn on each
+  /// device. Set them before the first call. Without gates, work never waits.
   share_gates& gates() noexcept { return objects_.gates; }
   device::device& on(std::size_t ordinal) {
     return *objects_.devices[ordinal].device;
@@ -53,24 +54,24 @@ public:
 
   // -- calls ------------------------------------------------------------------
 
-  /// Executes one call. `owner` keeps the record's payload. It never throws for
-  /// what the program did: the program gets its error, at once where it waits
-  /// and at its next synchronising call where it does not. Returns false where
-  /// it is not the session's turn: nothing was done, and the call is to be
-  /// executed again after gates().wait().
+  /// Executes one call. `owner` keeps the record's payload. Never throws
+  /// because of the program's mistakes: the program gets the error at once if
+  /// it waits, and else at its next synchronising call. Returns false where it
+  /// is not the session's turn. Then nothing was done; wait with gates().wait()
+  /// and execute the call again.
   bool execute(const record& what, std::shared_ptr<const void> owner);
 
-  /// Looks at a call that lies ahead while one before it is executed and takes
-  /// long, because it may end what that one waits for: a driver waits for all
-  /// streams now and then, and one of them for the program. Thread-safe.
+  /// Examines a later call while an earlier one takes long, because the later
+  /// one may end what the earlier one waits for: a driver sometimes waits for
+  /// all streams, and a stream may wait for the program. Thread-safe.
   void look_ahead(const record& at);
 
-  /// Notes that calls before this position were appended while an earlier
-  /// worker served the session.
+  /// Sets the position before which calls were appended while an earlier worker
+  /// served the session.
   void replays_until(std::uint64_t position) noexcept {
     objects_.replay_until = position;
   }
-  /// Returns what a replay brought differently since the last call of this.
+  /// Returns the calls whose results differ in the replay, once each.
   replay_differences take_differences() {
     return objects_.checks->take_differences();
   }
@@ -81,12 +82,12 @@ public:
 
   // -- quota and accounts -----------------------------------------------------
 
-  /// Raises the quota. It is never lowered: a replay makes again what was
-  /// allocated under the largest, and the program's side refuses at once what
-  /// exceeds the present one.
+  /// Raises the quota. It never falls, because a replay repeats allocations
+  /// that were made under the largest one. The program's side refuses at once
+  /// what exceeds the present one.
   void allow(std::uint64_t quota);
   std::uint64_t quota() const noexcept { return quota_; }
-  /// Sets how a device hears of a raised quota.
+  /// Sets the function that announces a raised quota to a device.
   void when_allowed(std::function<void(device::device&, std::uint64_t)> tell) {
     tell_quota_ = std::move(tell);
   }
@@ -94,39 +95,40 @@ public:
   const session_account& account() const noexcept { return objects_.account; }
   /// Returns the bytes of device memory that the session has. Thread-safe.
   std::uint64_t used_bytes() const noexcept { return objects_.account.bytes(); }
-  /// Asks devices without a meter of their own to tell when they are idle. Call
-  /// it when no call is at hand.
+  /// Asks devices without a meter of their own to report when they are idle.
+  /// Call it when no call is waiting.
   void rest();
 
   // -- errors -----------------------------------------------------------------
 
-  /// The first sticky error of the session, or CUDA_SUCCESS. Thread-safe.
+  /// Returns the first sticky error of the session, or CUDA_SUCCESS.
+  /// Thread-safe.
   CUresult error() const noexcept { return objects_.health->error(); }
-  /// The error by which a device failed without the program's doing (lost,
-  /// ECC), or CUDA_SUCCESS. From then on nothing is answered, so that another
-  /// worker can take the session up unseen. Thread-safe.
+  /// Returns the error with which a device failed without the program's fault
+  /// (lost, ECC), or CUDA_SUCCESS. From then on the executor answers nothing,
+  /// so that another worker can recover the session unnoticed. Thread-safe.
   CUresult lost() const noexcept { return objects_.health->lost(); }
-  /// Sets what is called once, by any thread, when that happens.
+  /// Sets the function to call when that happens, once and on any thread.
   void when_lost(std::function<void()> call) {
     objects_.health->when_lost(std::move(call));
   }
   void inject(std::size_t device, injected_fault what);
 
-  // -- standing still ---------------------------------------------------------
+  // -- coming to rest ---------------------------------------------------------
 
-  /// Whether everything that was begun ends without a further call: no host
-  /// function has its turn still before it.
+  /// Returns whether all work ends without a further call, because no host
+  /// function is under way.
   bool may_stop() const noexcept { return objects_.may_stop(); }
-  /// Waits for what the program knew to be done before a replay.
+  /// Waits for the work that the program knew to be done before a replay.
   status await_known() { return objects_.await_known(); }
-  /// Calls `then`, from any thread, when all work enqueued so far is done.
+  /// Calls `then`, on any thread, when all work enqueued so far is done.
   void when_idle(const std::function<void()>& then) {
     objects_.when_idle(then);
   }
-  /// Whether the process may be checkpointed as it is. The fault says what is
-  /// broken, or what others use.
+  /// Returns a fault unless the driver may checkpoint the process. The fault
+  /// names what is broken, or what other sessions use.
   status may_checkpoint_process() const;
-  /// Notes that the driver has taken the process's device memory to the host,
+  /// Records that the driver has taken the process's device memory to the host,
   /// or has brought it back.
   void note_off_devices(bool is) noexcept {
     objects_.account.note_off_devices(is);
@@ -134,45 +136,44 @@ public:
 
   // -- states (schema/wire/state.capnp) ---------------------------------------
 
-  /// Whether all that the session has can be described. The fault says what
-  /// cannot.
+  /// Returns a fault unless the whole session can be described. The fault names
+  /// what cannot.
   status describable() const;
-  /// Writes the session's state into a file, in place of what the file holds,
-  /// and returns its size. Call it only while all devices are idle and
-  /// may_stop(). After a fault, where there is something that cannot be
-  /// described, nothing has changed. `lent`: memory comes along as descriptors
-  /// in place of being copied, and nothing may use the session's memory while
-  /// another worker does.
+  /// Writes the session's state into a file, replaces the file's contents, and
+  /// returns its size. Call it only while all devices are idle and may_stop()
+  /// is true. A session that cannot be described stays unchanged. `lent`
+  /// receives memory as descriptors in place of a copy; nothing may use the
+  /// session's memory while another worker does.
   result<std::uint64_t>
   capture(int file, bool compress,
           std::vector<device::shared_descriptor>* lent = nullptr);
-  /// Makes what a state describes, and returns the position at which the
-  /// session goes on. Call it only before any call, and after host_mapped() or
-  /// host_shadow(). After a fault this executor is of no use. `adopt`: nobody
-  /// else needs the file any more, and memory may become what lies in it,
-  /// unchecked. `lent`: the memory that comes along with the state, which is
-  /// copied.
+  /// Restores a state, and returns the position of the next call. Call it only
+  /// before any call, and after host_mapped() or host_shadow(). After a fault
+  /// this executor is useless. `adopt` says that nobody else needs the file, so
+  /// that its pages may become the session's memory, unchecked. `lent` holds
+  /// the memory that comes with the state, which is copied.
   result<std::uint64_t> restore(int file, bool adopt = false,
                                 std::vector<unique_fd> lent = {});
-  /// Whether a worker on these pGPUs of this host, one for each device, could
-  /// use the session's memory where it lies.
+  /// Returns whether a worker on these pGPUs of this host, one for each device,
+  /// could use the session's memory in place.
   bool can_lend_to(std::span<const std::uint32_t> pgpus) const;
 
   // -- variables that a GPU's driver placed (dry_run.hpp) ---------------------
 
-  /// Whether the session has such variables, and no dry run has shown that they
-  /// would lie in the same places again. It cannot be described before.
+  /// Returns whether the session has such variables, and no dry run has shown
+  /// that they would get the same addresses. It cannot be described before
+  /// that.
   bool needs_dry_run() const noexcept { return objects_.needs_dry_run(); }
-  /// Writes the objects, without contents, for a dry run. May be called at any
-  /// call's boundary.
+  /// Writes the objects, without contents, for a dry run. May be called between
+  /// any two calls.
   status capture_for_dry_run(int file);
-  /// Notes that a dry run of what was written at this position succeeded. What
-  /// is loaded later does not change where these variables lie.
+  /// Records that a dry run of the objects at this position succeeded. Later
+  /// modules do not change where these variables lie.
   void dry_run_done(std::uint64_t position) noexcept {
     objects_.tried_until = position;
   }
-  /// Makes the objects again, without what they hold, and compares where
-  /// variables lie. The executor is of no other use then.
+  /// Makes the objects without contents, and compares the addresses of
+  /// variables. The executor is useless afterwards.
   status dry_run(int file);
 
   // -- a state that is copied ahead (state_copier.hpp) ------------------------
@@ -182,7 +183,7 @@ public:
     return copier_.begin(file, keep, std::move(ring));
   }
   result<bool> copy_on() { return copier_.go_on(); }
-  /// Completes the state, as capture() does, with what is left to copy.
+  /// Completes the state, as capture() does, with the remaining copies.
   result<std::uint64_t> finish_copy();
   void abandon_copy() noexcept { copier_.abandon(); }
   void forget_copies() noexcept { copier_.forget(); }
@@ -192,7 +193,7 @@ private:
   struct performed {
     status outcome;
     bool waits = false;     // the program waits for it
-    bool held_back = false; // it is not the session's turn; nothing was done
+    bool held_back = false; // not the session's turn: nothing was done
   };
   performed perform(const record& what, std::shared_ptr<const void> owner,
                     bool in_turn);

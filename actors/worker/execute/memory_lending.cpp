@@ -8,10 +8,10 @@ namespace vgpu {
 
 namespace {
 
-/// No program names its memory so.
+/// Is an id that no program uses.
 constexpr memory_id lent_id{~std::uint64_t{0}};
 
-/// Calls `f(address, bytes)` for what of the ranges lies in [from, end).
+/// Calls `f(address, bytes)` for the parts of the ranges in [from, end).
 template <class F>
 status each_within(const memory_ranges& ranges, device_address from,
                    device_address end, F f) {
@@ -29,7 +29,7 @@ status each_within(const memory_ranges& ranges, device_address from,
 }
 
 bool can_lend_to(const device_capabilities& can, std::uint32_t pgpu) {
-  // Where memory has to be copied to be shared, nothing would be saved.
+  // Where memory must be copied to be shared, lending saves nothing.
   return can.sharing != nullptr && can.memory != nullptr &&
          !can.sharing->shares_at_rest() && can.sharing->is_reached_by(pgpu);
 }
@@ -52,9 +52,9 @@ bool can_lend_to(const session_objects& session,
 
 status lend_memory(const device_slot& slot, std::vector<state_lent>& pieces,
                    std::vector<device::shared_descriptor>& to) {
-  // So that they are never too many for one answer.
+  // This bounds the descriptors in one answer.
   constexpr auto at_once = device::shared_object::most * granule_bytes;
-  device_address known = 0; // all before is lent
+  device_address known = 0; // earlier memory is lent already
   for (auto& [address, bytes] : slot.lendable())
     for (auto at = std::max(known, address / granule_bytes * granule_bytes);
          at < address + bytes; at = known) {

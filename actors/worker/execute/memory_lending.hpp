@@ -1,5 +1,5 @@
-// Memory that goes from one worker to another of the same host as it is: the
-// next one copies it from device to device, and no process touches a byte.
+// Memory that one worker lends to another of the same host. The next worker
+// copies it from device to device, and no process touches a byte.
 #pragma once
 
 #include "actors/state/state_file.hpp"
@@ -12,21 +12,21 @@
 
 namespace vgpu {
 
-/// Whether a worker on these pGPUs of this host, one for each device, could use
-/// the session's memory where it lies.
+/// Returns whether a worker on these pGPUs of this host, one for each device,
+/// could use the session's memory in place.
 bool can_lend_to(const session_objects& session,
                  std::span<const std::uint32_t> pgpus);
 
-/// Lends the memory of one device: adds what a state says of it to `pieces`,
-/// and its descriptors to `to`.
+/// Lends the memory of one device: adds its description to `pieces`, and its
+/// descriptors to `to`.
 status lend_memory(const device_slot& slot, std::vector<state_lent>& pieces,
                    std::vector<device::shared_descriptor>& to);
 
-/// Copies a lent piece of memory to where it lay.
+/// Copies a lent piece of memory to its former address.
 status take_lent_memory(session_objects& session, const state_lent& what,
                         unique_fd memory);
 
-/// Writes a number as programs write addresses: 0x500000000000.
+/// Returns a number as programs write addresses: 0x500000000000.
 std::string hex_of(std::uint64_t x);
 
 } // namespace vgpu

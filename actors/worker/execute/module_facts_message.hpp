@@ -1,4 +1,4 @@
-// What a device tells of a module, as the program is sent it.
+// A device's facts about a module, as the program receives them.
 #pragma once
 
 #include "devices/interface/device.hpp"
@@ -8,7 +8,7 @@
 
 namespace vgpu {
 
-/// A ModuleFacts message (data.capnp).
+/// Returns a ModuleFacts message (data.capnp).
 std::vector<std::uint64_t> encode_facts(const device::module_info& module);
 
 } // namespace vgpu

@@ -40,8 +40,8 @@ status describable(const vgpu_state& state) {
                          " outlives its array");
   for (auto& [id, module] : state.modules())
     if (module.hidden_heap)
-      return cannot_move("kernels of it call malloc, and its GPU's driver "
-                         "tells nobody what they have");
+      return cannot_move("its kernels call malloc, and its GPU's driver "
+                         "does not report what they allocated");
   return {};
 }
 
@@ -66,8 +66,8 @@ status describable(const session_objects& session) {
       return ok;
   if (session.needs_dry_run())
     return cannot_move(
-        "its GPU's driver chose where its variables lie, and it was "
-        "not tried whether they would come to lie there again");
+        "its GPU's driver chose where its variables lie, and no dry run has "
+        "shown that they would lie there again");
   return {};
 }
 
@@ -77,7 +77,7 @@ status describable_now(const session_objects& session) {
                                           "yet");
 }
 
-// -- what is small ------------------------------------------------------------
+// -- the index ----------------------------------------------------------------
 
 void state_capture::objects() {
   index_.position = session_.position;
@@ -149,7 +149,8 @@ status state_capture::write_batch(device::device& from,
 
 status state_capture::memory(device::device& from, std::uint64_t address,
                              std::uint64_t bytes) {
-  // It takes as long to clear as some memory to copy: only where it is used.
+  // Clearing this takes as long as copying some memory, so it is made at first
+  // use.
   room_.resize(state_batch_bytes);
   return each_piece(address, bytes, [&](auto at, auto size) -> status {
     if (used_ + size > room_.size())
@@ -178,8 +179,8 @@ status state_capture::device_memory(device_slot& slot) {
   return write_batch(*slot.device, index_.memory);
 }
 
-/// Describes physical memory once, whether it is mapped several times or
-/// nowhere.
+/// Describes physical memory once, even if it is mapped several times or not at
+/// all.
 status state_capture::placed_memory(device_slot& slot) {
   auto& from = *slot.device;
   for (auto& [id, what] : slot.state.memories()) {
@@ -231,7 +232,7 @@ status state_capture::host_memory() {
   return {};
 }
 
-// -- all of it ----------------------------------------------------------------
+// -- the whole state ----------------------------------------------------------
 
 result<std::uint64_t> state_capture::run_for_dry_run() {
   objects();

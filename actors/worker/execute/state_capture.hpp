@@ -1,4 +1,4 @@
-// A session's state, described (schema/wire/state.capnp).
+// Describes a session's state (schema/wire/state.capnp).
 #pragma once
 
 #include "actors/state/snapshot_base.hpp"
@@ -12,13 +12,13 @@
 
 namespace vgpu {
 
-/// Whether the session's process may be checkpointed as it is. The fault says
-/// what is broken, or what other sessions use.
+/// Returns a fault unless the driver may checkpoint the session's process. The
+/// fault names what is broken, or what other sessions use.
 status may_checkpoint_process(const session_objects& session);
-/// Whether all that the session has can be described. The fault says what
-/// cannot.
+/// Returns a fault unless the whole session can be described. The fault names
+/// what cannot.
 status describable(const session_objects& session);
-/// The same, and whether no host function is under way.
+/// Does the same, and also refuses while a host function is under way.
 status describable_now(const session_objects& session);
 
 /// Describes a session in a state's file. Each object writes one state.
@@ -26,19 +26,18 @@ class state_capture {
 public:
   state_capture(session_objects& session, int file, bool compress)
       : session_(session), to_(file, compress) {}
-  /// What of the session's memory and images is in the base's file already is
-  /// up to date: the rest is written behind it.
+  /// Writes behind the contents of the base's file. The memory and images there
+  /// must be up to date.
   state_capture(session_objects& session, snapshot_base& base)
       : session_(session), to_(base.file(), false, base.end()), base_(&base) {}
 
-  /// Hands memory over as descriptors, which are added there, in place of
-  /// copying it.
+  /// Adds memory as descriptors to `lent`, in place of copying it.
   void lend_into(std::vector<device::shared_descriptor>* lent) noexcept {
     lent_ = lent;
   }
 
-  /// Writes everything, and returns the file's size. Call it only while the
-  /// devices are idle.
+  /// Writes the whole state, and returns the file's size. Call it only while
+  /// the devices are idle.
   result<std::uint64_t> run();
   /// Writes what decides where a driver puts variables, without any contents.
   result<std::uint64_t> run_for_dry_run();
@@ -66,7 +65,7 @@ private:
   snapshot_base* base_ = nullptr;
   std::vector<device::shared_descriptor>* lent_ = nullptr;
   state_index index_{};
-  /// Where contents land before they are written, and what of it is used.
+  /// Hold contents before they are written, and the size of the used part.
   std::vector<std::byte> room_{};
   std::size_t used_ = 0;
   std::vector<piece> batch_{};

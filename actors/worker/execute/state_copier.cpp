@@ -16,7 +16,7 @@
 
 namespace vgpu {
 
-/// One state that is copied in rounds.
+/// Is one state that is copied in rounds.
 class state_copier::rounds {
 public:
   rounds(session_objects& session, std::shared_ptr<snapshot_base> to,
@@ -27,21 +27,22 @@ public:
   const std::shared_ptr<snapshot_base>& base() const noexcept { return to_; }
   bool keeps() const noexcept { return keeps_; }
 
-  /// Makes the marks of a round. What changed before them is listed then.
+  /// Makes the marks of a round. Later the devices list the changes before
+  /// them.
   void begin_round();
   /// Returns true when the session should stand still for the rest.
   result<bool> go_on();
-  /// Copies the rest while the devices are idle. Of what was copied for good
-  /// nobody asks again.
+  /// Copies the rest while the devices are idle. The result is final.
   status finish();
 
 private:
   using clock = std::chrono::steady_clock;
 
-  /// How long the session stands still for the rest, if that can be had.
+  /// Limits the time for which the session stands still for the rest, if
+  /// possible.
   static constexpr std::chrono::milliseconds rest_for{20};
   static constexpr unsigned most_rounds = 12;
-  /// Of less, the rate says little.
+  /// Below this many bytes the rate says little.
   static constexpr std::uint64_t telling_bytes = std::uint64_t{32} << 20;
 
   device::change_unit& changes(std::size_t device) const {
@@ -73,14 +74,14 @@ private:
   unsigned rounds_ = 0;
   clock::time_point began_{};
   double bytes_a_second_ = 1e9;
-  /// The image that is being written.
+  /// Holds the image that is being written.
   std::optional<state_image> image_{};
 };
 
 // -- what changed -------------------------------------------------------------
 
-/// Cuts memory into pieces of one granule each, as changes are told of
-/// granules.
+/// Splits memory into pieces of one granule each, because changes are tracked
+/// by granule.
 std::vector<snapshot_base::range> state_copier::rounds::ranges() const {
   std::vector<snapshot_base::range> out;
   for (auto& slot : session_.devices)
@@ -145,8 +146,8 @@ void state_copier::rounds::feed() {
     pump_.add(todo_.front());
 }
 
-/// Takes what is done. Memory may have been freed before it was copied, but not
-/// `at_rest`.
+/// Records a finished job. Memory may have been freed before it was copied, but
+/// not `at_rest`.
 status state_copier::rounds::note(const contents_pump::job& x, bool at_rest) {
   if (x.marks)
     marks_[device_at(x.chunk.address)] = x.mark;
@@ -164,14 +165,15 @@ status state_copier::rounds::drain(bool at_rest) {
   return {};
 }
 
-/// Whether the session should stand still now.
+/// Returns whether the session should stand still now.
 bool state_copier::rounds::is_little() {
   auto took = std::chrono::duration<double>{clock::now() - began_}.count();
   if (of_round_ >= telling_bytes && took > 0)
     bytes_a_second_ = static_cast<double>(of_round_) / took;
   auto rest = changed_bytes();
   auto most = bytes_a_second_ * std::chrono::duration<double>{rest_for}.count();
-  // The first round takes longer than the next: its file has no pages yet.
+  // The first round takes longer than the second, because its file has no pages
+  // yet.
   auto grows = rounds_ > 2 && rest > of_round_ / 4 * 3;
   return static_cast<double>(rest) <= most || rounds_ >= most_rounds || grows;
 }
@@ -265,7 +267,7 @@ bool state_copier::is_possible() const {
 }
 
 status state_copier::begin(int file, bool keep, std::function<void()> ring) {
-  constexpr std::size_t most_kept = 2; // of snapshots, one after the other
+  constexpr std::size_t most_kept = 2; // of successive snapshots
   round_.reset();
   auto known = std::find_if(kept_.begin(), kept_.end(),
                             [&](auto& x) { return x->is_of(file); });

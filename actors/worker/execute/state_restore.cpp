@@ -18,8 +18,8 @@ fault contradiction(const std::string& what) {
                         "; it cannot be used");
 }
 
-/// Refuses a call that a state cannot have: it is made of what living_calls
-/// keeps, and of no other work.
+/// Refuses a call that a state cannot have. A state consists of the calls that
+/// living_calls keeps.
 status check_kept(std::uint64_t number, std::span<const std::uint64_t> words) {
   auto kept = false;
   auto look = [&]<class Call>(const Call&, std::uint8_t) {
@@ -33,8 +33,8 @@ status check_kept(std::uint64_t number, std::span<const std::uint64_t> words) {
   return {};
 }
 
-/// Whether a call makes memory. That has addresses of its own: what is made
-/// besides decides where a driver puts variables.
+/// Returns whether a call makes memory. The program chose the memory's
+/// addresses; only the other objects decide where a driver puts variables.
 bool makes_memory(std::span<const std::uint64_t> words) {
   auto memory = false;
   (void)call::decode(words, [&]<class Call>(const Call&, std::uint8_t) {
@@ -80,7 +80,7 @@ status state_restore::images() {
               part, std::span{bytes}.subspan(part.address, part.bytes));
           !ok)
         return ok;
-    // Perhaps its last parts are still to come: their digest is checked then.
+    // The last parts may still come. Then the digest is checked.
     session_.images.insert_or_assign(x.digest, std::move(bytes));
   }
   return {};
@@ -99,7 +99,7 @@ status state_restore::objects(bool memory_too) {
                 .payload = {}};
     if (auto ok = perform_(what); !ok)
       return ok.why().reworded("call " + std::to_string(number) +
-                               " cannot be made again here: " + ok.why().what);
+                               " cannot be repeated here: " + ok.why().what);
   }
   return {};
 }
@@ -111,8 +111,8 @@ status state_restore::variables() {
   return {};
 }
 
-/// Checks that a variable lies where it did. Programs hold addresses of
-/// variables, and may have stored them anywhere.
+/// Checks that a variable has the same address. Programs may have stored
+/// variables' addresses anywhere.
 status state_restore::variable(const state_global& x) {
   if (x.device >= session_.devices.size() ||
       !session_.devices[x.device].state.audit(call::live<module_id>{x.module}))
@@ -124,7 +124,7 @@ status state_restore::variable(const state_global& x) {
     return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
                       "variable " + x.name + " of the program has " +
                           std::to_string(x.bytes) +
-                          " bytes, and is another one here");
+                          " bytes, and is missing or has another size here");
   if (found->address != x.address)
     return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
                       "variable " + x.name + " of the program lies at " +
@@ -158,7 +158,7 @@ std::optional<state_restore::target> state_restore::find(const state_chunk& x) {
 status state_restore::host_chunk(const state_chunk& x) {
   if (!session_.host.holds(x.address, x.bytes))
     return contradiction("host memory outside of its window");
-  // Of a program on this host it is the program's own, and newer.
+  // The memory of a program on this host is the program's own, and newer.
   if (!session_.host.is_shadow())
     return {};
   has_host_memory_ = true;
@@ -205,7 +205,7 @@ bool state_restore::may_adopt(const state_chunk& x,
          x.address % granule_bytes == 0 && x.offset % page == 0;
 }
 
-/// Makes the state's file memory, in as few pieces as it lies there.
+/// Makes the state's file the session's memory, in as few pieces as possible.
 status state_restore::adopt() {
   if (!to_adopt_.empty())
     for (auto& slot : session_.devices)
@@ -221,7 +221,7 @@ status state_restore::adopt() {
     auto bytes = static_cast<std::uint64_t>(end - first) * granule_bytes;
     auto ok =
         slot.can.file->adopt(first->address, bytes, adopted_, first->offset);
-    // Then it is copied, as any other.
+    // On failure it is copied like all other memory.
     for (; !ok && first != end; ++first)
       if (auto written = write(*first, slot); !written)
         return written;
@@ -237,7 +237,7 @@ status state_restore::memory() {
   if (auto ok = adopt(); !ok)
     return ok;
   if (lent_.size() != index().lent.size())
-    return contradiction("memory is to come along, and does not");
+    return contradiction("the memory that it lends did not come with it");
   for (std::size_t i = 0; i < lent_.size(); ++i)
     if (auto ok =
             take_lent_memory(session_, index().lent[i], std::move(lent_[i]));
@@ -306,7 +306,7 @@ status state_restore::contents() {
   return ok;
 }
 
-// -- all of it ----------------------------------------------------------------
+// -- the whole state ----------------------------------------------------------
 
 status state_restore::run() {
   if (index().devices != session_.devices.size())

@@ -1,4 +1,4 @@
-// A session's state, made again (schema/wire/state.capnp).
+// Restores a session's state (schema/wire/state.capnp).
 #pragma once
 
 #include "actors/state/state_file.hpp"
@@ -14,31 +14,33 @@
 
 namespace vgpu {
 
-/// Makes what a state describes in a session that has nothing yet. Each object
-/// makes one state. A state may have lain where its program can write: it is
-/// checked as a stranger's word is.
+/// Restores a state in a session that has nothing yet. Each object restores one
+/// state. The program may have been able to write the state, so everything in
+/// it is checked.
 class state_restore {
 public:
-  /// Executes one of the calls by which the session's objects are made.
+  /// Executes one of the calls that make the session's objects.
   using performer = std::function<status(const record&)>;
 
   state_restore(session_objects& session, state_reader from, performer perform)
       : session_(session), from_(std::move(from)),
         perform_(std::move(perform)) {}
 
-  /// Lets memory become what lies in this file, which nobody else needs.
+  /// Lets pages of this file, which nobody else needs, become the session's
+  /// memory.
   void adopt_from(int file) noexcept { adopted_ = file; }
-  /// Hands over the memory that comes along with the state.
+  /// Takes the memory that comes with the state.
   void take_lent(std::vector<unique_fd> lent) { lent_ = std::move(lent); }
 
-  /// Makes everything, and takes the session to the state's position.
+  /// Restores everything, and takes the session to the state's position.
   status run();
-  /// Makes the objects without contents, and compares where variables lie.
+  /// Makes the objects without contents, and compares the addresses of
+  /// variables.
   status dry_run();
 
 private:
-  /// The device whose memory a chunk is, and whether that memory is zero as it
-  /// was allocated.
+  /// Says to which device a chunk's memory belongs, and whether that memory is
+  /// still zero from its allocation.
   struct target {
     device_slot* slot;
     bool fresh;
@@ -63,13 +65,14 @@ private:
   session_objects& session_;
   state_reader from_;
   performer perform_;
-  int adopted_ = -1; // -1: memory may not become the file
+  int adopted_ = -1; // -1: the file's pages may not become memory
   std::vector<unique_fd> lent_{};
   std::uint64_t under_way_ = 0; // bytes
   std::vector<state_chunk> to_adopt_{};
-  /// The variables outside of each device's window.
+  /// Holds the variables outside of each device's window.
   std::vector<memory_ranges> outside_{};
-  /// The state has host memory, which is the worker's own copy here.
+  /// Tells whether the state has host memory that is the worker's own copy
+  /// here.
   bool has_host_memory_ = false;
 };
 

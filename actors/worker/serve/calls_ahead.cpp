@@ -26,9 +26,9 @@ void calls_ahead::look(const forwarded_source& calls, std::uint64_t position) {
       return;
 }
 
-/// Looks at a range that begins at `position`, which is moved to its end. Calls
-/// up to `executed` are skipped. Returns false where the range is damaged or
-/// does not lie as words do: that is seen soon enough when its turn comes.
+/// Examines a range that begins at `position`, and moves `position` to its end.
+/// Skips calls up to `executed`. Returns false where the range is damaged or
+/// not aligned to words; that is handled when its turn comes.
 bool calls_ahead::look(std::span<const std::byte> bytes,
                        std::uint64_t& position, std::uint64_t executed) {
   auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());

@@ -1,4 +1,4 @@
-// A look at the calls that lie behind the one that is executed.
+// Examines the calls after the one that is being executed.
 #pragma once
 
 #include "actors/worker/execute/executor.hpp"
@@ -12,17 +12,16 @@
 
 namespace vgpu {
 
-/// Shows the executor the calls that lie ahead while it executes one that takes
-/// long, because some of them may end what that one waits for. It shows each
-/// call once. The heartbeat thread alone uses it; of the executor it touches
-/// nothing but look_ahead().
+/// Shows later calls to the executor while it executes a long one, because some
+/// of them may end what that one waits for. It shows each call once. Only the
+/// heartbeat thread uses it, and of the executor it uses only look_ahead().
 class calls_ahead {
 public:
   explicit calls_ahead(executor& exec) : exec_(exec) {}
 
-  /// Looks at the log behind where it was read.
+  /// Examines the log after the position that was read.
   void look(const mapped_source::mapped_log& log);
-  /// Looks at what was forwarded, behind the call at `position`.
+  /// Examines the forwarded calls after the call at `position`.
   void look(const forwarded_source& calls, std::uint64_t position);
 
 private:

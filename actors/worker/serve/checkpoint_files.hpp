@@ -1,4 +1,4 @@
-// Where a session's state is written.
+// The files in which a session's state is written.
 #pragma once
 
 #include "actors/link/data_head.hpp"
@@ -12,32 +12,34 @@
 
 namespace vgpu {
 
-/// Holds the files of a session's checkpoints: where the client of this host
-/// wants a state, in memory or on a disk; a file of the worker's own, for a
-/// client elsewhere, that asks for its bytes; and that of the last snapshot,
-/// which the next one is written into. One thread.
+/// Holds the files of a session's checkpoints: files of a client of this host,
+/// in memory or on a disk; a file of the worker's own, whose bytes a client
+/// elsewhere requests; and the file of the last snapshot, into which the next
+/// one is written. Not thread-safe.
 class checkpoint_files {
 public:
-  /// Begins a checkpoint. `places`: where a client of this host wants the
-  /// state, in memory and perhaps on a disk; none for a file of the worker's
+  /// Begins a checkpoint. `places` are files of a client of this host, in
+  /// memory and perhaps on a disk. Without any, the worker uses a file of its
   /// own.
   void begin(std::vector<unique_fd> places);
-  /// Chooses the state's file, if there is none yet. `snapshot`: the session
-  /// goes on, and the file is kept for the next one. `to_disk`: the state is
-  /// too large for memory.
+  /// Chooses the state's file, if there is none yet. `snapshot` says that the
+  /// session continues and the file is kept for the next snapshot. `to_disk`
+  /// says that the state is too large for memory.
   status choose(bool snapshot, bool to_disk);
-  /// The state's file; -1 before choose().
+  /// Returns the state's file; -1 before choose().
   int state() const noexcept { return state_.get(); }
   bool is_on_disk() const noexcept { return on_disk_; }
 
-  /// Keeps descriptors of memory that comes along with the state.
+  /// Keeps descriptors of memory that comes with the state.
   void lend(unique_fd parcel) noexcept { lent_ = std::move(parcel); }
-  /// The descriptors to hand over: the state's, and those of lent memory.
+  /// Returns the descriptors to hand over: the state's, and those of lent
+  /// memory.
   std::vector<int> handed_over() const;
-  /// The state is written: other places for it are of no use.
+  /// Records that the state is written, so that other places for it are not
+  /// needed.
   void note_written() { places_.clear(); }
-  /// The client of this host has what was handed over. `snapshot`: the worker
-  /// needs the state's file no longer.
+  /// Records that the client of this host has the descriptors. With `snapshot`,
+  /// drops the worker's descriptor of the state's file.
   void note_taken(bool snapshot);
   /// Forgets everything but the last snapshot.
   void forget();
@@ -45,17 +47,17 @@ public:
   bool keeps_snapshot() const noexcept { return static_cast<bool>(kept_); }
   void drop_snapshot() noexcept { kept_ = unique_fd{}; }
 
-  /// Returns the bytes of the state that a client elsewhere asks for; null
+  /// Returns the bytes of the state that a client elsewhere requests; null
   /// where there is no such state, or none of it is in the range.
   std::shared_ptr<const std::vector<std::byte>>
   part(const data::state_wanted& what) const;
 
-  /// Holds a state as a whole.
+  /// Holds a whole state.
   struct whole_state {
     unique_fd file;
     std::uint64_t bytes = 0;
   };
-  /// Returns the state's file, by a descriptor of the caller's own.
+  /// Returns the state's file, as a new descriptor.
   result<whole_state> whole() const;
 
 private:

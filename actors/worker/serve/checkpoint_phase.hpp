@@ -1,11 +1,11 @@
-// Where a session's worker is with a checkpoint.
+// The phases of a checkpoint, in the session's worker.
 #pragma once
 
 #include <cstdint>
 
 namespace vgpu {
 
-/// Whether a worker executes calls, at a call's boundary, and why not.
+/// Says whether a worker executes calls, and if not, why.
 ///
 ///                  ┌────── 5 ──────┐
 ///             1    ▼       2       │       3              4
@@ -23,29 +23,29 @@ namespace vgpu {
 ///                                                      running
 ///
 ///  1 A checkpoint is ordered, and a driver placed variables of the session: a
-///    dry run tries whether another worker would get them in the same places.
-///  2 The devices notice what is written: memory is copied while calls are
-///    executed. Where they do not, or a state is compressed or lent, 3 follows.
-///  3 What changes is little enough: no call is executed any more, except those
-///    that a host function under way needs to end.
+///    dry run tests whether another worker would get the same addresses.
+///  2 The devices track changes: memory is copied while calls are executed.
+///    Where they do not, or a state is compressed or lent, 3 follows.
+///  3 Little enough changes: no call is executed any more, except those that a
+///    host function under way needs to end.
 ///  4 No host function is under way: the devices become idle.
-///  5 Something was loaded meanwhile: another dry run.
-///  6 The client says that the session goes on.
-///  7 The state is written. (After a snapshot the session goes on at once, to
-///    running.)
-///  8 The session cannot be described, and its process may be checkpointed in
-///    place of a state: the driver releases its GPUs' memory. `checkpointed`
-///    follows when that is done.
-///  9 The client says that the session goes on: the memory is brought back.
+///  5 A module was loaded meanwhile: another dry run.
+///  6 The client lets the session continue.
+///  7 The state is written. (After a snapshot the session returns to running at
+///    once.)
+///  8 The session cannot be described, and its process may be checkpointed
+///    instead: the driver releases its GPUs' memory. `checkpointed` follows
+///    when that is done.
+///  9 The client lets the session continue: the memory is brought back.
 /// 10 The memory is back.
 /// 11 A helper failed, and another one tries. After three the session ends.
-/// 12 The session is to go on before the memory was released: it is recalled,
+/// 12 The session must continue before the memory was released: it is recalled,
 ///    and 9 follows as soon as it is released.
-/// 13 The driver cannot release it, and has changed nothing.
+/// 13 The driver cannot release the memory, and has changed nothing.
 ///
 /// From dry_run, copying, stopping and settling the session returns to running
-/// where the client says that it goes on, or where no state can be taken; or it
-/// goes to stopping, where its process may be checkpointed instead.
+/// where the client lets it continue, or where no state can be taken. Where its
+/// process may be checkpointed instead, it goes to stopping.
 enum class checkpoint_phase : std::uint8_t {
   running,
   dry_run,
@@ -59,13 +59,13 @@ enum class checkpoint_phase : std::uint8_t {
   returning
 };
 
-/// Whether calls may be executed in this phase without anything being awaited.
+/// Returns whether calls may be executed in this phase without any condition.
 constexpr bool runs_calls(checkpoint_phase x) noexcept {
   return x < checkpoint_phase::stopping;
 }
 
-/// Whether the driver is being asked to move the process's memory, or has moved
-/// it: whoever calls the driver now waits.
+/// Returns whether the driver is moving the process's memory, or has moved it.
+/// Calls of the driver block meanwhile.
 constexpr bool blocks_driver(checkpoint_phase x) noexcept {
   return x >= checkpoint_phase::releasing;
 }

@@ -1,4 +1,4 @@
-// The way to a session's client, wherever it is.
+// Sends to a session's client, on this host or elsewhere.
 #pragma once
 
 #include "actors/worker/serve/forwarded_source.hpp"
@@ -10,18 +10,18 @@
 
 namespace vgpu {
 
-/// Sends to the client that is served: by its socket where it is on this host,
-/// else over the network. What is sent while there is no client is dropped, for
-/// a client says what it knows when it comes. One thread, as its two sources.
+/// Sends to the client that is served: by its socket on this host, or over the
+/// network. Drops messages while there is no client, because a new client
+/// reports what it knows. Not thread-safe.
 class client_channel {
 public:
   client_channel(mapped_source& mapped, forwarded_source& forwarded)
       : mapped_(mapped), forwarded_(forwarded) {}
 
-  /// Whether a client of this host is served.
+  /// Returns whether a client of this host is served.
   bool is_on_this_host() const noexcept { return mapped_.has_client(); }
   void tell(data::body body) { tell(std::move(body), {}); }
-  /// Sends descriptors along to a client of this host.
+  /// Sends descriptors too, to a client of this host.
   void tell(data::body body, std::span<const int> descriptors) {
     if (mapped_.has_client())
       mapped_.send(std::move(body), descriptors);
@@ -29,22 +29,23 @@ public:
       forwarded_.send(std::move(body));
   }
 
-  /// How many answers were given to a client of this host, or sent.
+  /// Returns how many answers a client of this host was given, or another was
+  /// sent.
   std::uint64_t answers() const {
     return mapped_.has_client() ? mapped_.log()->answers->count() : forwarded();
   }
-  /// How many answers for a client elsewhere must have arrived.
+  /// Returns how many answers a client elsewhere must have.
   std::uint64_t forwarded() const {
     return forwarded_.answers() ? forwarded_.answers()->count() : 0;
   }
-  /// How many of these will not be sent again.
+  /// Returns how many of these will not be sent again.
   std::uint64_t acknowledged() const {
     return forwarded_.answers() ? forwarded_.answers()->acknowledged() : 0;
   }
-  /// The position before which all calls came.
+  /// Returns the position before which all calls have arrived.
   std::uint64_t received() const noexcept { return forwarded_.received(); }
 
-  /// Has the program elsewhere what its kernels wrote and its calls brought.
+  /// Sends a client elsewhere all answers so far, and what kernels wrote.
   void settle_answers(bool also_zero_copy) {
     if (also_zero_copy && forwarded_.answers())
       forwarded_.answers()->tell_now();

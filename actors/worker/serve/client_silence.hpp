@@ -1,14 +1,15 @@
-// How long a session's client was not heard.
+// How long a session's client has been silent.
 #pragma once
 
 #include <chrono>
 
 namespace vgpu {
 
-/// Follows when a client was heard last. A client that forwards calls holds a
-/// lease, which lapses when it is silent for the lease's term: no call is
-/// executed until it shows the lease again. A session without any client is
-/// given up after a while. One thread; the caller's clock.
+/// Records when a client was last heard. A client that forwards calls holds a
+/// lease, which lapses when the client is silent for the lease's term. Then no
+/// call is executed until the client attaches again. A session without any
+/// client is given up after a while. Not thread-safe; the caller gives the
+/// time.
 class client_silence {
 public:
   using clock = std::chrono::steady_clock;
@@ -20,7 +21,7 @@ public:
         heard_(now) {}
 
   void heard(clock::time_point now) noexcept { heard_ = now; }
-  /// The client showed its lease.
+  /// Renews the lease, because the client attached.
   void renew(clock::time_point now) noexcept {
     heard_ = now;
     lapsed_ = refused_ = false;
@@ -32,15 +33,16 @@ public:
     return lapsed_ = true;
   }
   bool lapsed() const noexcept { return lapsed_; }
-  /// Returns true the first time after the lease lapsed: the client hears of it
-  /// once, and sends again afterwards what else was under way.
+  /// Returns true once after the lease lapsed, so that the client gets one
+  /// refusal. It sends again afterwards what was under way.
   bool refuses() noexcept {
     auto first = !refused_;
     refused_ = true;
     return first;
   }
 
-  /// Whether there was no client for so long that the session is given up.
+  /// Returns whether there was no client for so long that the session is given
+  /// up.
   bool abandoned(clock::time_point now) const noexcept {
     return now - heard_ > abandoned_after_;
   }

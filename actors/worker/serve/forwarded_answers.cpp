@@ -9,10 +9,11 @@ namespace vgpu {
 
 namespace {
 
-/// What several links carry in the time that a message takes there and back,
-/// and the longest single answer beside it.
+/// Limits the bytes under way: what several links carry during a round trip,
+/// plus the longest single answer.
 constexpr std::uint64_t congested_bytes = std::uint64_t{48} << 20;
-/// Memory that is used again soon is in the processor's caches still.
+/// Limits them within a host, where memory that is reused soon is still in the
+/// processor's caches.
 constexpr std::uint64_t congested_within_host = std::uint64_t{8} << 20;
 constexpr std::size_t congested_count = 8192;
 
@@ -123,7 +124,7 @@ void forwarded_answers::release() {
   ring_();
 }
 
-/// With telling_.
+/// Requires telling_.
 void forwarded_answers::tell_zero_copy() {
   constexpr auto at_once = max_payload / sizeof(changed_line);
   auto lines = zero_copy_->changes();
@@ -136,8 +137,7 @@ void forwarded_answers::tell_zero_copy() {
   }
 }
 
-// -- answer_sink
-// ------------------------------------------------------------------
+// -- answer_sink --------------------------------------------------------------
 
 bool forwarded_answers::wanted(const waiter& who) const {
   if (who.slot == 0)
@@ -166,10 +166,9 @@ result<landing> forwarded_answers::land(call::arena_range range,
   return make_landing(bytes);
 }
 
-/// A byte is copied five times on its way, each time by another thread, which
-/// parts let work at once. (1 MiB to the host of an H200, with what else was
-/// done then: 1355 us whole, 603 us in eight parts.) Larger parts cost each of
-/// these less.
+/// Returns the size of a part. A byte is copied five times on its way, each
+/// time by another thread. Parts let these threads work at the same time.
+/// Larger parts cost each thread less.
 std::uint64_t forwarded_answers::part_of(std::uint64_t bytes) const {
   constexpr std::uint64_t parts = 8;
   constexpr std::uint64_t least = std::uint64_t{128} << 10;
@@ -249,7 +248,7 @@ void forwarded_answers::print(console where, std::uint64_t position,
 }
 
 void forwarded_answers::sticky(CUresult error) {
-  // Slot 0 answers nobody; its result tells the session's error.
+  // Slot 0 answers no call; its result is the session's error.
   add({.result = error}, {});
 }
 

@@ -1,5 +1,5 @@
-// Answers for a program on another host: numbered, kept until the client says
-// that it has them, sent again when it comes back without.
+// Answers for a program on another host. They are numbered, kept until the
+// client acknowledges them, and sent again when it reconnects without them.
 #pragma once
 
 #include "actors/link/data_head.hpp"
@@ -16,56 +16,56 @@
 
 namespace vgpu {
 
-/// An answer on its way: head, and payload where there is one.
+/// Holds an answer to send: the head, and the payload if there is one.
 struct outbound_answer {
   data::answer head;
   std::span<const std::byte> payload;
   std::shared_ptr<const void> owner;
 };
 
-/// Thread-safe. Completions add answers and ring; the thread that owns the
-/// socket takes them.
+/// Keeps the answers of a forwarded session. Completions add answers and ring;
+/// the thread that owns the socket takes them. Thread-safe.
 class forwarded_answers final : public answer_sink {
 public:
-  /// `ring` wakes the thread that sends; called from any thread. Within a host
-  /// less needs to be on its way.
+  /// Calls `ring`, on any thread, to wake the thread that sends. Within a host
+  /// fewer bytes are kept under way.
   explicit forwarded_answers(std::function<void()> ring,
                              bool within_host = false)
       : ring_(std::move(ring)), within_host_(within_host) {}
 
-  /// What kernels wrote there is told before each answer. Before the first.
+  /// Sends what kernels wrote into this memory before each answer. Call it
+  /// before the first answer.
   void tell_of(std::shared_ptr<zero_copy_shadow> memory) {
     zero_copy_ = std::move(memory);
   }
 
-  /// Tells what kernels wrote there by now.
+  /// Sends what kernels have written there by now.
   void tell_now();
-  /// A replay begins, and that memory is as it was long ago: until release()
-  /// nothing is told of it, and no answer given that would come behind.
+  /// Begins a replay, in which that memory has old contents. Until release()
+  /// nothing of it is sent, and no answer that would come after it.
   void hold();
-  /// What the program knew to be done is done.
+  /// Ends hold(), because the work that the program knew to be done is done.
   void release();
 
-  // -- the thread that sends
-  // ------------------------------------------------------
+  // -- for the thread that sends ----------------------------------------------
 
-  /// A client attached: calls before `replay_until` want an answer only if
-  /// they are in its list.
+  /// Records that a client attached. A call before `replay_until` needs an
+  /// answer only if it is in the client's list.
   void attached(const data::attach& by);
-  /// The client has the answers up to this number.
+  /// Records that the client has the answers up to this number.
   void acknowledge(std::uint64_t number);
-  /// Send all unacknowledged answers again.
+  /// Sends all unacknowledged answers again.
   void rewind();
-  /// The next answer to send.
+  /// Returns the next answer to send.
   std::optional<outbound_answer> next();
-  /// Too much is on the way: execute no more calls before some of it arrived.
+  /// Returns whether so much is under way that no more calls should be
+  /// executed.
   bool congested() const;
   std::uint64_t count() const;
-  /// The highest number that was acknowledged.
+  /// Returns the highest number that was acknowledged.
   std::uint64_t acknowledged() const;
 
-  // -- answer_sink
-  // ----------------------------------------------------------------
+  // -- answer_sink ------------------------------------------------------------
 
   bool wanted(const waiter& who) const override;
   void answer(const waiter& who, CUresult result, std::uint64_t value) override;
@@ -95,15 +95,17 @@ private:
   std::function<void()> ring_;
   bool within_host_;
   std::shared_ptr<zero_copy_shadow> zero_copy_; // may be null
-  std::mutex telling_; // who answers has told all that came before; guards:
+  /// Orders answers after the kernels' writes that come before them. It guards
+  /// holds_ and held_.
+  std::mutex telling_;
   bool holds_ = false;
   std::vector<std::pair<data::answer, landing>> held_;
   mutable std::mutex lock_;
   std::uint64_t acknowledged_ = 0;
   std::deque<outbound_answer> kept_; // unacknowledged, in order of number
-  std::size_t sent_ = 0;             // of these
+  std::size_t sent_ = 0;             // how many of kept_ were sent
   std::uint64_t last_number_ = 0;
-  // Of all landings that exist: they may outlive this object.
+  // Counts the bytes of all landings, which may outlive this object.
   std::shared_ptr<std::atomic<std::uint64_t>> landed_bytes_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
   std::uint64_t replay_until_ = 0;

@@ -53,8 +53,8 @@ bool forwarded_source::receive_in_call(parcel_ptr in) {
   return of_client;
 }
 
-/// Drops what is too much, as a connection that breaks drops it: the client
-/// sends it again, and joins its second anew.
+/// Postpones a message. Drops what exceeds the limit, as a broken connection
+/// would: the client sends it again, and joins its second connection anew.
 void forwarded_source::postpone(parcel_ptr in) {
   constexpr auto most_bytes = std::size_t{256} << 20;
   constexpr auto most_messages = std::size_t{1} << 16;
@@ -90,7 +90,7 @@ void forwarded_source::attach(const std::string& peer, const data::attach& x,
   reorder_.clear();
   received_ = std::max(received_, position);
   if (!answers_) {
-    // A device may answer until its executor is gone.
+    // A device may answer until its executor is destroyed.
     answers_ = std::make_shared<forwarded_answers>(
         [ring = ring_, exec = &exec_] {
           ring();
@@ -123,14 +123,14 @@ bool forwarded_source::take(const data::calls& x, const parcel_ptr& in) {
   return true;
 }
 
-/// Queues a range that begins at what has come, or before.
+/// Queues a range that begins at or before the received position.
 void forwarded_source::queue(const data::calls& x, const parcel_ptr& in) {
   if (x.to <= received_)
-    return; // all of it came before
+    return; // all of it arrived before
   auto bytes = in->bulk().subspan(received_ - x.from);
   received_ = x.to;
-  // Records are made of words. What a parcel has aligned, and large frames, lie
-  // as words do and are read where they are.
+  // Records consist of words. Large frames and aligned parcels are aligned to
+  // words, and are read in place.
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % sizeof(std::uint64_t) ==
       0) {
     calls_.push_back({in, bytes});
@@ -179,8 +179,8 @@ forwarded_source::ranges_from(std::uint64_t position) const {
   return out;
 }
 
-/// Returns the ranges that came ahead of others, or while a call is executed,
-/// by where they begin.
+/// Returns the ranges that arrived before earlier ones, or during a call, by
+/// their positions.
 std::multimap<std::uint64_t, parcel_ptr> forwarded_source::unordered() const {
   std::multimap<std::uint64_t, parcel_ptr> out;
   reorder_.each(

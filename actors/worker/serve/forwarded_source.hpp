@@ -1,4 +1,4 @@
-// A session's calls from a client elsewhere, which forwards them.
+// Receives a session's calls from a client elsewhere.
 #pragma once
 
 #include "actors/link/frames.hpp"
@@ -25,21 +25,21 @@
 
 namespace vgpu {
 
-/// Owns the data plane's socket, the calls that came by it and wait, and the
-/// answers that go back. A client may have two connections: long answers take
-/// turns, and calls may come by either.
+/// Owns the data plane's socket, the calls that arrived by it and wait, and the
+/// answers to send. A client may have two connections: long answers alternate
+/// between them, and calls may come by either.
 ///
-/// The server's thread uses it. While that executes a call, its heartbeat
-/// thread may do so in its place.
+/// The server's thread uses it. While that thread executes a call, its
+/// heartbeat thread may use it instead.
 class forwarded_source {
 public:
-  /// Calls that came and wait, and what keeps them.
+  /// Holds waiting calls, and the owner of their bytes.
   struct range {
     std::shared_ptr<const void> owner;
     std::span<const std::byte> rest;
   };
 
-  /// `ring` is called, by any thread, when there is an answer to send.
+  /// Calls `ring`, on any thread, when there is an answer to send.
   forwarded_source(const session_identity& identity, executor& exec,
                    const client_silence& silence,
                    std::unique_ptr<link_socket> socket,
@@ -49,16 +49,16 @@ public:
 
   // -- waiting ----------------------------------------------------------------
 
-  /// Adds what tells of messages and connections.
+  /// Adds the descriptors that signal messages and connections.
   void add_to(std::vector<pollfd>& items);
-  /// Takes down what poll(2) found of them. `overlooked`: there are messages
-  /// that poll does not tell of.
+  /// Notes what poll(2) found. `overlooked` says that there are messages that
+  /// no descriptor signals.
   void note_ready(const std::vector<pollfd>& items, bool overlooked);
   void forget_ready() noexcept { ready_ = {}; }
-  /// Whether there are messages that poll(2) does not tell of.
+  /// Returns whether there are messages that no descriptor signals.
   bool overlooked() { return socket_->overlooked() || !postponed_.empty(); }
-  /// Looks for messages by one system call at most, and marks its item of
-  /// `items` where there are some.
+  /// Checks for messages with at most one system call, and marks its item of
+  /// `items` if there are some.
   bool has_messages(std::vector<pollfd>& items);
   bool messages_ready() const noexcept { return ready_.messages; }
   bool connections_ready() const noexcept { return ready_.connections; }
@@ -66,15 +66,15 @@ public:
 
   // -- messages ---------------------------------------------------------------
 
-  /// Takes the next message, or null where none came.
+  /// Returns the next message, or null where there is none.
   parcel_ptr receive() { return socket_->receive(); }
-  /// Takes what came while a call was executed and had to wait for its end.
+  /// Returns the messages that arrived during a call and were postponed.
   std::deque<parcel_ptr> take_postponed();
-  /// Takes what comes while a call is executed. A sign of life of the client is
-  /// heard at once, and returns true where it is heard; the rest is postponed.
+  /// Takes a message that arrives while a call is executed. It handles a sign
+  /// of life at once and returns true, and postpones all others.
   bool receive_in_call(parcel_ptr in);
   void send(const std::string& peer, data::body body);
-  /// Sends bytes of a state's file, as a message to the client.
+  /// Sends bytes of a state's file to the client.
   void send_part(data::state_part head,
                  std::shared_ptr<const std::vector<std::byte>> bytes);
 
@@ -83,11 +83,11 @@ public:
   bool has_client() const noexcept { return !client_.empty(); }
   bool is_client(const std::string& peer) const { return peer == client_; }
   void drop_client() noexcept { client_.clear(); }
-  /// Serves the client at this peer, which has shown its lease, from the call
-  /// at `position` on. The executor answers here from now on.
+  /// Serves the client at this peer, which has attached, from the call at
+  /// `position` on. From now on the executor sends its answers here.
   void attach(const std::string& peer, const data::attach& x,
               std::uint64_t position);
-  /// Takes this peer as the client's second connection.
+  /// Records this peer as the client's second connection.
   void join(const std::string& peer) { second_ = peer; }
   std::uint16_t second_port() const noexcept { return socket_->second_port(); }
   /// Sends to the client. Precondition: has_client().
@@ -95,43 +95,42 @@ public:
 
   // -- calls ------------------------------------------------------------------
 
-  /// Whether calls may come from this peer.
+  /// Returns whether calls may come from this peer.
   bool takes_calls_of(const std::string& peer) const {
     return has_client() && (peer == client_ || peer == second_);
   }
-  /// Takes a range of calls. Returns false where something before it is missing
-  /// and is to be sent again.
+  /// Takes a range of calls. Returns false where calls before it are missing
+  /// and must be sent again.
   bool take(const data::calls& x, const parcel_ptr& in);
-  /// Whether what the client has sent and did not come was lost. Messages of
-  /// one connection keep their order. Of two, what is missing may be on its way
-  /// by the other; when that breaks, the client shows its lease again.
+  /// Returns whether calls that the client has sent are lost. Messages of one
+  /// connection keep their order. With two connections, missing calls may still
+  /// arrive by the other one. When that breaks, the client attaches again.
   bool has_lost(std::uint64_t sent) const {
     return sent > received_ && second_.empty();
   }
-  /// The position before which all calls came.
+  /// Returns the position before which all calls have arrived.
   std::uint64_t received() const noexcept { return received_; }
-  /// A state has brought the session to this position.
+  /// Continues at this position, to which a state has brought the session.
   void skip_to(std::uint64_t position);
 
   bool has_calls() const noexcept { return !calls_.empty(); }
-  /// Reads the next call, which begins at `position`. A fault where the client
+  /// Reads the next call, which begins at `position`. Fails where the client
   /// sent none.
   result<record> next(std::uint64_t position);
-  /// What keeps the call that next() read.
+  /// Returns the owner of the bytes of the call that next() read.
   std::shared_ptr<const void> owner() const { return calls_.front().owner; }
-  /// The call that next() read, of so many bytes, was executed.
+  /// Drops the call that next() read, of so many bytes.
   void drop(std::uint64_t bytes);
-  /// The calls that lie ahead, as far as they follow one another from
-  /// `position` on.
+  /// Returns the waiting calls from `position` on, up to the first gap.
   std::vector<range> ranges_from(std::uint64_t position) const;
 
   // -- answers ----------------------------------------------------------------
 
-  /// Answers for a client elsewhere; null before one attached.
+  /// Returns the answers for a client elsewhere; null before one attached.
   const std::shared_ptr<forwarded_answers>& answers() const noexcept {
     return answers_;
   }
-  /// Sends what can be sent, unless the client's lease has lapsed.
+  /// Sends as many answers as possible, unless the client's lease has lapsed.
   void send_answers();
 
 private:
@@ -157,22 +156,22 @@ private:
   std::size_t first_item_ = 0;
   readiness ready_;
 
-  std::string client_;     // the peer that forwards, empty where there is none
-  std::string second_;     // its other connection, empty where it has none
+  std::string client_;     // the peer that forwards; empty: none
+  std::string second_;     // its second connection; empty: none
   bool by_second_ = false; // the last long answer went there
 
   reorder_buffer<calls_in_order> reorder_;
   std::deque<range> calls_;
   std::vector<std::uint64_t> scratch_;
   std::uint64_t received_ = 0;
-  /// What came while a call was executed, and is no sign of life.
+  /// Holds messages that arrived during a call and are no sign of life.
   std::deque<parcel_ptr> postponed_;
   std::size_t postponed_bytes_ = 0;
 
   std::shared_ptr<forwarded_answers> answers_;
 };
 
-/// Reads what a message of the data plane says.
+/// Returns the head of a message of the data plane.
 result<data::head> head_of(const parcel& in);
 
 } // namespace vgpu

@@ -1,6 +1,6 @@
-// A worker whose session cannot be described, checkpointed as a process: its
-// driver takes the process's memory to the host, for another process that asks
-// it to, and brings it back.
+// Checkpoints a worker's process whose session cannot be described. At a
+// helper's request the driver takes the process's device memory to the host,
+// and later brings it back.
 #pragma once
 
 #include "actors/worker/serve/helper.hpp"
@@ -13,27 +13,27 @@
 
 namespace vgpu {
 
-/// Has one half of a process's checkpoint done at a time, and tells how it
-/// ended. One thread.
+/// Runs one half of a process's checkpoint at a time, and reports its outcome.
+/// Not thread-safe.
 class gpu_release {
 public:
-  /// `begin` may be empty: then a process cannot be checkpointed. `ring` is
-  /// called, by any thread, when something has ended.
+  /// Begins each half with `begin`; if it is empty, a process cannot be
+  /// checkpointed. `ring` is called, on any thread, when there is an outcome.
   gpu_release(begin_gpu_move begin, std::function<void()> ring)
       : begin_(std::move(begin)), ring_(std::move(ring)) {}
 
   bool is_possible() const noexcept { return static_cast<bool>(begin_); }
-  /// Begins a release, and forgets how often it took to come back.
+  /// Begins a release, and resets the count of failed restores.
   status release();
   /// Begins to bring the process back.
   status restore() { return begin(gpu_move::restore); }
-  /// Returns how what was begun ended, once; nothing while it goes on, or where
-  /// nothing was begun.
+  /// Returns the outcome once; nothing while it is under way, or where nothing
+  /// was begun.
   std::optional<status> outcome();
-  /// Counts a failure to come back. Returns whether it is worth another try,
-  /// for somebody may have killed a helper.
+  /// Counts a failed restore. Returns whether another try is worthwhile, since
+  /// the helper may have been killed.
   bool may_try_again() noexcept;
-  /// How long what was begun last has taken.
+  /// Returns how long the last half has taken so far.
   std::chrono::nanoseconds took() const { return clock::now() - begun_at_; }
 
 private:

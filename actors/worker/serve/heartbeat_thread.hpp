@@ -1,5 +1,4 @@
-// A thread that gives signs of life for another one while that is in a call
-// that may take long.
+// A thread that sends signs of life for another one during a long call.
 #pragma once
 
 #include <atomic>
@@ -12,18 +11,19 @@
 
 namespace vgpu {
 
-/// The owner calls begin() before a call that may take long, and end() after
-/// it. In between, `beat` is called on another thread, every `every`. What the
-/// owner touches outside of such calls is beat's while it runs, and only then:
-/// end() waits for it, and whatever either wrote the other sees.
+/// Calls `beat` on a thread of its own during a long call of its owner. The
+/// owner calls begin() before a call that may take long, and end() after it. In
+/// between, the thread calls `beat` every `every`. While `beat` runs, it alone
+/// uses the owner's data. end() waits for it, and each side sees what the other
+/// wrote.
 ///
-/// begin() and end() are called by one thread, cost an atomic operation each
-/// and a wake-up at most once in `every`. The thread sleeps while the owner
-/// makes no such calls. `beat` must not throw.
+/// One thread calls begin() and end(). They cost an atomic operation each, and
+/// a wake-up at most once in `every`. The thread sleeps while the owner makes
+/// no such calls. `beat` must not throw.
 class heartbeat_thread {
 public:
-  /// Gives a sign of life; `took` is how long the call has taken so far, to
-  /// `every`.
+  /// Sends a sign of life. `took` is how long the call has taken so far, with a
+  /// precision of `every`.
   using beat = std::function<void(std::chrono::milliseconds took)>;
 
   heartbeat_thread(std::chrono::milliseconds every, beat what);
@@ -35,8 +35,8 @@ public:
   void end() noexcept;
 
 private:
-  /// Where the owner is: outside of such a call, in one, or in one while the
-  /// thread beats.
+  /// Says where the owner is: outside of such a call, in one, or in one while
+  /// the thread beats.
   enum : std::uint32_t { outside, inside, beating };
 
   void run();
@@ -51,7 +51,7 @@ private:
   std::mutex lock_;
   std::condition_variable changed_;
   bool ended_ = false;
-  std::thread thread_; // last: it uses the rest
+  std::thread thread_; // last, because it uses the other members
 };
 
 /// Covers one call of the owner.

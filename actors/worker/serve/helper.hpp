@@ -1,4 +1,4 @@
-// What a worker has another process do for it.
+// The work that a helper process does for a worker.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -9,7 +9,7 @@
 
 namespace vgpu {
 
-/// Something that is under way in another process, which ends with this.
+/// Is work under way in another process. Destroying it ends the work.
 class helper {
 public:
   helper() = default;
@@ -17,22 +17,22 @@ public:
   helper& operator=(const helper&) = delete;
   virtual ~helper() = default;
 
-  /// Returns how it ended, or nothing while it goes on. Called by the thread
-  /// that began it.
+  /// Returns the outcome, or nothing while the work is under way. Only the
+  /// thread that began it may call this.
   virtual std::optional<status> outcome() = 0;
 };
 
-/// The two halves of a process's own checkpoint: its memory on its GPUs, with
-/// all else that the driver has of it there, is released from them and taken to
-/// the host, or is brought back.
+/// Names the two halves of a process's checkpoint: the driver takes its memory,
+/// and all else that it keeps there, from its GPUs to the host, or brings it
+/// back.
 enum class gpu_move { release, restore };
 
-/// Begins one half for the process that asks. `ring` is called, from any
-/// thread, when there is an outcome. While it goes on, and until the memory was
-/// brought back, whoever of this process calls the driver waits. A release that
-/// is not possible, and has changed nothing, is refused as `unsupported`.
-/// After any other fault nobody knows what was done, and the memory has to be
-/// brought back, which works from whatever a helper left that died.
+/// Begins one half for this process. `ring` is called, on any thread, when
+/// there is an outcome. Until the memory is back, every thread of this process
+/// that calls the driver blocks. A release that is not possible, and has
+/// changed nothing, fails as `unsupported`. After any other fault the process's
+/// state is unknown. Then bring the memory back, which works even after a
+/// helper died.
 using begin_gpu_move = std::function<result<std::unique_ptr<helper>>(
     gpu_move what, std::function<void()> ring)>;
 

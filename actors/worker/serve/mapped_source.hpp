@@ -1,4 +1,5 @@
-// A session's calls from a client on this host, whose log this process maps.
+// Reads a session's calls from the log of a client on this host, which this
+// process maps.
 #pragma once
 
 #include "actors/compute/busy_meter.hpp"
@@ -19,17 +20,17 @@
 
 namespace vgpu {
 
-/// Owns the socket at which clients of this host show themselves, the log that
-/// one of them handed over, and the connection to that client. The log stays
-/// mapped when its client goes: what the devices still answer reaches the
-/// program all the same. It gives the executor the session's host memory and
-/// the place for answers.
+/// Owns the socket to which clients of this host connect, the log that one of
+/// them handed over, and the connection to that client. The log stays mapped
+/// when its client goes, so that the devices' answers still reach the program.
+/// It gives the executor the session's host memory and the place for answers.
 ///
-/// The server's thread uses it. While that executes a call, its heartbeat
-/// thread may read log() in its place.
+/// The server's thread uses it. While that thread executes a call, its
+/// heartbeat thread may read log().
 class mapped_source {
 public:
-  /// What a client handed over: the session's memory, and where it rings.
+  /// Holds what a client handed over: the session's memory, and the program's
+  /// doorbell.
   struct mapped_log {
     std::shared_ptr<const session_area> area;
     unique_fd doorbell;
@@ -40,13 +41,13 @@ public:
     mapped_log(session_area memory, unique_fd bell,
                std::function<void()> first_answer);
   };
-  /// A connection that has said its first word.
+  /// Holds a connection and its first message.
   struct greeting {
     packet words;
     unique_fd socket;
   };
 
-  /// `ring` is called, by any thread, after the first answer.
+  /// Calls `ring`, on any thread, after the first answer.
   mapped_source(const session_identity& identity, executor& exec,
                 busy_meter& busy, unique_fd listener,
                 std::function<void()> ring)
@@ -55,43 +56,44 @@ public:
 
   // -- waiting ----------------------------------------------------------------
 
-  /// Adds what tells of clients and calls.
+  /// Adds the descriptors that signal clients and calls.
   void add_to(std::vector<pollfd>& items);
-  /// Takes down what poll(2) found of them.
+  /// Notes what poll(2) found.
   void note_ready(const std::vector<pollfd>& items);
   void forget_ready() noexcept { ready_ = {}; }
-  /// Whether a call, or a damaged one, lies in the log.
+  /// Returns whether a call, valid or damaged, lies in the log.
   bool has_call() const noexcept { return log_->reader.ready(); }
-  /// Announces that this thread will sleep on the doorbell. False where a call
-  /// came in between. note_ready() ends it.
+  /// Announces that this thread will sleep on the doorbell. Returns false where
+  /// a call arrived meanwhile. note_ready() ends it.
   bool fall_asleep();
 
   // -- clients ----------------------------------------------------------------
 
-  /// Takes new connections, and the first words of those that have said one.
+  /// Accepts new connections, and returns those whose first message arrived.
   std::vector<greeting> receive_greetings();
-  /// Maps the log that a client hands over, or checks that it is the one at
-  /// hand. `restores`: a state comes along. `position`: the call that is needed
-  /// next.
+  /// Maps the log that a client hands over, or checks that it is the same log.
+  /// `restores` says that a state comes with it. `position` is the next needed
+  /// call.
   status adopt(packet& hello, bool restores, std::uint64_t position);
-  /// Serves the client at this socket from now on, which has handed the log
-  /// over, from the call at `position` on.
+  /// Serves the client at this socket, which has handed over the log, from the
+  /// call at `position` on.
   void serve(unique_fd socket, std::uint64_t position);
   bool has_client() const noexcept { return has_client_; }
   void drop_client() noexcept { has_client_ = false; }
-  /// Whether note_ready() found that the client says something.
+  /// Returns whether note_ready() found a message of the client.
   bool client_speaks() const noexcept { return has_client_ && ready_.client; }
-  /// Takes the client's next message, if it sent one.
+  /// Returns the client's next message, if there is one.
   result<std::optional<packet>> receive();
   /// Sends to the client. Precondition: has_client().
   void send(data::body body, std::span<const int> descriptors = {});
 
   // -- the log ----------------------------------------------------------------
 
-  /// The log; null before any client handed one over.
+  /// Returns the log; null before any client handed one over.
   mapped_log* log() noexcept { return log_.get(); }
   const mapped_log* log() const noexcept { return log_.get(); }
-  /// Ends everything, so that whoever looks for this worker finds nobody.
+  /// Closes the listener and all connections, so that nobody can connect to
+  /// this worker.
   void close();
 
 private:
@@ -106,7 +108,7 @@ private:
   busy_meter& busy_;
   unique_fd listener_;
   std::function<void()> ring_;
-  /// Connections that did not show a token yet.
+  /// Holds connections that have not shown a token yet.
   std::vector<unique_fd> strangers_;
   std::unique_ptr<mapped_log> log_;
   unique_fd client_;

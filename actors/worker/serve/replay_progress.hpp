@@ -1,5 +1,5 @@
-// How far a session is: what is executed, replayed and charged, and what its
-// client knows of that.
+// The progress of a session: what is executed, replayed and charged, and what
+// was reported to its client.
 #pragma once
 
 #include "actors/compute/busy_meter.hpp"
@@ -11,60 +11,58 @@
 
 namespace vgpu {
 
-/// Follows a session through its log. A client that attaches says what of the
-/// log is a replay, and what of that is in the session's account already: work
-/// that is done again is charged apart. The client hears once when a replay is
-/// done, once when the first answer after it was given, and how far the session
-/// is whenever it asks.
+/// Follows a session through its log. An attaching client says which part of
+/// the log is a replay, and which part of that was charged before. Repeated
+/// work is charged apart. The client gets a report when a replay is done, when
+/// the first answer after it was given, and on each request.
 ///
-/// The server's thread uses it. While that executes a call, its heartbeat
-/// thread reads latest().
+/// The server's thread uses it. While that thread executes a call, its
+/// heartbeat thread reads latest().
 class replay_progress {
 public:
   replay_progress(executor& exec, client_channel& client, usage_meter& account,
                   const busy_meter& busy)
       : exec_(exec), client_(client), account_(account), busy_(busy) {}
 
-  /// The position before which all calls were executed.
+  /// Returns the position before which all calls were executed.
   std::uint64_t position() const noexcept { return position_; }
-  /// Notes that all calls before this were executed.
+  /// Records that all calls before this position were executed.
   void reached(std::uint64_t position);
-  /// Notes that a state has brought the session to this position.
+  /// Records that a state has brought the session to this position.
   void restored(std::uint64_t position) {
     position_ = reported_until_ = position;
   }
 
   // -- a replay ---------------------------------------------------------------
 
-  /// Begins what the client's word makes a replay.
+  /// Begins the replay that the client's message describes.
   void begin(const data::attach& by);
-  /// Whether a call at hand was executed by an earlier worker.
+  /// Returns whether the next call was executed by an earlier worker.
   bool is_replaying() const noexcept { return position_ < replay_until_; }
-  /// Whether a replay is done, and the client has not heard of it.
+  /// Returns whether a replay is done that was not reported yet.
   bool is_news() const noexcept { return !replay_reported_ && !is_replaying(); }
-  /// Tells the client that the replay is done.
+  /// Reports to the client that the replay is done.
   void tell_replayed();
-  /// Tells the client of the first answer after a replay, if there is news.
+  /// Reports the first answer after a replay, if that is new.
   void tell_first_answer();
-  /// Tells the client what a replay brought differently, if it did.
+  /// Reports calls whose results differ in a replay, if there are any.
   void tell_differences();
 
   // -- accounts and reports ---------------------------------------------------
 
-  /// Puts what calls moved into the account, together with the position: if
-  /// this worker is killed, another charges what comes after. Returns the
-  /// position.
+  /// Charges the bytes that calls moved, together with the position. If this
+  /// worker is killed, the next one charges what follows. Returns the position.
   std::uint64_t charge();
-  /// Returns how far the session is.
+  /// Returns the session's progress.
   data::progress now() const;
-  /// Takes down how far the session is, for the heartbeats of what follows.
+  /// Saves the progress, for the heartbeats during the next call.
   void note() { latest_ = now(); }
-  /// What was taken down last.
+  /// Returns the progress that note() saved.
   const data::progress& latest() const noexcept { return latest_; }
-  /// Whether so much was executed since the client heard of it that it may make
-  /// room in its log.
+  /// Returns whether so much was executed since the last report that the client
+  /// should get one, so that it can free room in its log.
   bool is_far() const noexcept;
-  /// Notes that the client hears how far the session is.
+  /// Records that the client gets a progress report.
   void note_reported() noexcept { reported_until_ = position_; }
 
 private:
@@ -75,7 +73,7 @@ private:
 
   std::uint64_t position_ = 0;
   std::uint64_t replay_until_ = 0;
-  /// What is done before this position was charged before.
+  /// Work before this position was charged earlier.
   std::uint64_t charged_until_ = 0;
   std::uint64_t reported_until_ = 0;
   bool replay_reported_ = true;

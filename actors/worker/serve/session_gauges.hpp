@@ -1,4 +1,4 @@
-// What others may know of a running session's server.
+// The figures of a running session that other threads may read.
 #pragma once
 
 #include "actors/compute/busy_meter.hpp"
@@ -11,13 +11,15 @@
 
 namespace vgpu {
 
-/// The server's thread updates them; any thread may read.
+/// Holds a session's figures. The server's thread updates them; any thread may
+/// read.
 struct session_gauges {
   std::atomic<std::uint64_t> calls{0};
   std::atomic<std::uint64_t> position{0};
   std::atomic<std::uint64_t> memory{0}; // bytes
   std::atomic<std::uint64_t> quota{0};  // bytes a device
-  /// What the session costs its devices beside that (control::side_memory).
+  /// Hold what the session costs its devices besides `memory`
+  /// (control::side_memory).
   std::atomic<std::int64_t> variables{-1}, code{-1}, context{-1};
   std::atomic<std::uint32_t> error{0};
   usage_meter account;

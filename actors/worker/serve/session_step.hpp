@@ -1,11 +1,11 @@
-// What a session's thread is doing with its calls.
+// The steps of a session's thread with its calls.
 #pragma once
 
 #include <cstdint>
 
 namespace vgpu {
 
-/// Names what a session's thread is doing with its calls, in every phase of a
+/// Names what a session's thread does with its calls, in every phase of a
 /// checkpoint.
 ///
 ///             1                     2
@@ -14,13 +14,14 @@ namespace vgpu {
 ///                      │ 4                    │ 3
 ///                      └──── out_of_turn ◄────┘
 ///
-///  1 A client has shown the lease, or the session was resumed, and what there
-///    was to restore is restored.
+///  1 A client has attached, or the session was resumed. If there is a state,
+///  it
+///    is restored.
 ///  2 A call is executed, which may take long.
 ///  3 It is not the session's turn: the call was not executed.
-///  4 The thread has waited for a turn for a while, or others need it.
+///  4 The thread has waited for a turn for a while, or has other work.
 ///
-/// Each step may lead to `over`: the session ends here. None follows that one.
+/// Each step may lead to `over`, which is final: the session ends here.
 enum class session_step : std::uint8_t {
   arriving,
   between_calls,

@@ -1,4 +1,4 @@
-// A session that begins with a state.
+// Receives and restores the state with which a session begins.
 #pragma once
 
 #include "actors/link/unix_socket.hpp"
@@ -16,10 +16,10 @@
 
 namespace vgpu {
 
-/// Restores the state that a client brings: from files that a client of this
-/// host hands over, or part by part from one elsewhere, which is asked for
-/// each. A session is restored once; after a fault this worker is of no use,
-/// and says why. One thread.
+/// Restores the state that a client brings: from files of a client of this
+/// host, or from parts that it requests from a client elsewhere. A session is
+/// restored once. After a fault this worker is useless, and failure() says why.
+/// Not thread-safe.
 class state_arrival {
 public:
   state_arrival(const session_identity& identity, executor& exec,
@@ -28,28 +28,28 @@ public:
       : identity_(identity), exec_(exec), forwarded_(forwarded),
         progress_(progress), heartbeats_(heartbeats) {}
 
-  /// Whether a client that attaches brings a state that is needed here.
+  /// Returns whether an attaching client brings a state that is needed here.
   bool is_wanted(const data::attach& by) const noexcept {
     return by.restore != 0 && !restored_;
   }
-  /// Whether a state was restored here.
+  /// Returns whether a state was restored here.
   bool is_done() const noexcept { return restored_; }
-  /// Why no state could be made here; empty where none failed.
+  /// Says why no state could be restored here; empty where none failed.
   const std::string& failure() const noexcept { return failure_; }
 
-  /// Restores the state that came with a client's first word. `adopt`: the
-  /// state's file is the worker's.
+  /// Restores the state that came with a client's first message. `adopt` says
+  /// that the worker may keep the state's file.
   status restore(packet& hello, bool adopt);
-  /// Restores a state from its file. `adopt`: as above. `lent`: the memory that
-  /// comes along with the state.
+  /// Restores a state from its file. `adopt` is as above. `lent` holds the
+  /// memory that comes with the state.
   status restore(int file, bool adopt, std::vector<unique_fd> lent = {});
 
-  /// Begins to ask the client elsewhere for its state, or goes on where its
+  /// Begins to request a state from a client elsewhere, or continues after its
   /// connection broke.
   void begin(const data::attach& by);
-  /// Whether a state is under way: no call is executed meanwhile.
+  /// Returns whether a state is arriving. No call is executed meanwhile.
   bool is_under_way() const noexcept { return inflow_.has_value(); }
-  /// Takes a part. Returns the client's word when the state was complete, and
+  /// Takes a part. Returns the client's message once the state is complete and
   /// the session is restored.
   std::optional<data::attach> take(const data::state_part& x,
                                    const parcel_ptr& in);
@@ -64,7 +64,7 @@ private:
   heartbeat_thread& heartbeats_;
 
   std::optional<state_inflow> inflow_;
-  data::attach by_; // the client that the state comes from
+  data::attach by_; // the message of the client that has the state
   bool restored_ = false;
   std::string failure_;
 };

@@ -1,4 +1,4 @@
-// What a vGPU state actor is made with.
+// The options of a vGPU state actor.
 #pragma once
 
 #include "actors/link/control_values.hpp"
@@ -16,30 +16,32 @@ struct vgpu_actor_options {
   vgpu_id vgpu;
   session_id session;
   vgpu::epoch epoch;
-  /// The token that a client must show.
+  /// Holds the token that a client must show.
   std::uint64_t token = 0;
-  /// Where the worker listens, for whoever asks where the vGPU is.
+  /// Holds the worker's addresses, for those who ask where the vGPU is.
   control::worker_endpoints endpoints;
-  /// How long calls that came over the network are executed after the client
-  /// was last heard: the lease's term.
+  /// Says how long forwarded calls are executed after the client's last
+  /// message: the lease's term.
   std::chrono::milliseconds lease_term{400};
-  /// How long the worker lives without any client.
+  /// Says how long the worker lives without any client.
   std::chrono::milliseconds abandoned_after{10'000};
-  /// How long one call may take before a client elsewhere no longer hears that
-  /// this worker lives, and has the session taken up by another.
+  /// Says how long one call may take. After that a client elsewhere gets no
+  /// signs of life, and another worker recovers the session.
   std::chrono::milliseconds longest_call{120'000};
-  /// Without, a session whose variables a driver placed has no state.
+  /// Begins a dry run. Without it, a session with variables that a driver
+  /// placed has no state.
   begin_dry_run dry_run;
-  /// Without, a session that cannot be described cannot be suspended.
+  /// Begins a release. Without it, a session that cannot be described cannot be
+  /// suspended.
   begin_gpu_move gpu_mover;
-  /// How long the worker busy-polls for the next call and for the end of work
-  /// where the log is mapped.
+  /// Limits busy-polling for the next call and for the end of work where the
+  /// log is mapped.
   busy_poll_limits mapped_busy_poll = poll_where_scarce;
-  /// The same where calls are forwarded.
+  /// Limits the same where calls are forwarded.
   busy_poll_limits forwarded_busy_poll;
 
-  /// What a wake-up costs at most: with the log mapped a worker busy-polls so
-  /// long also where there are few processors.
+  /// Is about the largest cost of a wake-up. With the log mapped, a worker
+  /// busy-polls this long even on hosts with few processors.
   static constexpr busy_poll_limits poll_where_scarce{
       std::chrono::microseconds{50}, std::chrono::microseconds{50}};
 };

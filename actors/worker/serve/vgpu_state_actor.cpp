@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How often the client hears of the worker while a call is executed.
+/// Says how often the client gets a sign of life while a call is executed.
 constexpr auto beat_every = 50ms;
 
 } // namespace
@@ -57,7 +57,7 @@ vgpu_state_actor::vgpu_state_actor(caf::actor_config& cfg,
 }
 
 vgpu_state_actor::~vgpu_state_actor() {
-  // Where act() ended, that was done.
+  // act() did this where it ended.
   gauges_->account.forget();
   gauges_->busy.forget();
 }
@@ -88,7 +88,7 @@ void vgpu_state_actor::act() {
     forwarded_.send_answers();
     progress_.tell_differences();
     if (step_ == session_step::out_of_turn) {
-      exec_->rest(); // what it waits is not its work's time
+      exec_->rest(); // waiting must not count as its work's time
       await_turn();
     }
     progress_.tell_first_answer();
@@ -98,9 +98,10 @@ void vgpu_state_actor::act() {
   }
   gauges_->account.forget();
   gauges_->busy.forget();
-  // The devices' threads may answer until the executor is gone.
+  // The devices' threads may answer until the executor is destroyed.
   exec_.reset();
-  // Whoever looks for this worker finds nobody, also while somebody holds it.
+  // Nobody can connect to this worker from here on, even while somebody holds
+  // it.
   mapped_.close();
   answer_gone();
 }
@@ -114,15 +115,14 @@ std::chrono::milliseconds vgpu_state_actor::patience() const {
     return -1ms;
   if (checkpoint_.phase() == checkpoint_phase::running && zero_copy_.is_due())
     return zero_copy_relay::every;
-  // Without a client, it is checked now and then whether that has lasted too
-  // long.
+  // Without a client, it regularly checks whether that has lasted too long.
   return !forwarded_.has_client() || silence_.lapsed() ? 1000ms
                                                        : options_.lease_term;
 }
 
 void vgpu_state_actor::wait() {
-  // A busy program is served without a system call; sockets are polled now and
-  // then.
+  // A busy program is served without a system call. Sockets are polled from
+  // time to time.
   constexpr unsigned rounds_unpolled = 64;
   mapped_.forget_ready();
   forwarded_.forget_ready();
@@ -153,8 +153,8 @@ bool vgpu_state_actor::poll_log(clock::time_point began) {
   return true;
 }
 
-/// Sleeps until something is ready. `polls`: it first busy-polls for what a
-/// client elsewhere sends.
+/// Sleeps until something is ready. With `polls` it first busy-polls for
+/// messages of a client elsewhere.
 void vgpu_state_actor::sleep(clock::time_point began, bool polls) {
   std::vector<pollfd> items;
   mapped_.add_to(items);
@@ -178,11 +178,11 @@ void vgpu_state_actor::sleep(clock::time_point began, bool polls) {
   forwarded_.note_ready(items, overlooked);
 }
 
-// -- what came ----------------------------------------------------------------
+// -- events -------------------------------------------------------------------
 
 void vgpu_state_actor::read_mailbox() {
   if (mailbox().empty())
-    return; // to make the handlers takes as long as to read some messages
+    return; // making the handlers takes as long as reading some messages
   receive_while([this] { return !mailbox().empty(); })(
       [this](const where_is_vgpu&) { return where(); },
       [this](const pause_vgpu& x) { return answer(x); },
@@ -218,8 +218,9 @@ void vgpu_state_actor::check_abandoned() {
         " ms");
 }
 
-/// Ends where a device failed by itself. That is not the program's fault: the
-/// program hears nothing, and the session is taken up elsewhere.
+/// Ends the session here where a device failed by itself. That is not the
+/// program's fault, so the program gets no error, and another worker recovers
+/// the session.
 void vgpu_state_actor::check_device() {
   auto error = exec_->lost();
   if (error != CUDA_SUCCESS)
@@ -228,7 +229,7 @@ void vgpu_state_actor::check_device() {
 
 void vgpu_state_actor::end(const std::string& why, bool clean) {
   step_ = session_step::over;
-  // The process may end as soon as that is known.
+  // The process may end as soon as this is known.
   (void)progress_.charge();
   gauges_->account.look();
   done_(why, clean);
@@ -259,9 +260,9 @@ bool vgpu_state_actor::takes_calls() const {
   return !arrival_.is_under_way() && checkpoint_.takes_calls();
 }
 
-/// Executes a call. It may take longer than a client waits for a sign of life:
-/// a module that is compiled, memory that is cleared. Returns false where it is
-/// not the session's turn.
+/// Executes a call. It may take longer than a client waits for a sign of life,
+/// for example to compile a module or to clear memory. Returns false where it
+/// is not the session's turn.
 bool vgpu_state_actor::execute(const record& what,
                                std::shared_ptr<const void> owner) {
   step_ = session_step::in_call;
@@ -278,7 +279,7 @@ void vgpu_state_actor::after_call(std::uint64_t position) {
 }
 
 void vgpu_state_actor::execute_log() {
-  // Between them sockets and mailbox have their turn.
+  // Sockets and mailbox get their turn in between.
   constexpr int most = 256;
   if (!mapped_.has_client())
     return;
@@ -291,7 +292,7 @@ void vgpu_state_actor::execute_log() {
     }
     if (!*got)
       break;
-    // The log stays mapped as long as devices copy out of it.
+    // The log stays mapped as long as devices copy from it.
     if (!execute(**got, nullptr)) {
       reader.rewind(progress_.position());
       break;
@@ -325,8 +326,8 @@ void vgpu_state_actor::execute_forwarded() {
   }
 }
 
-/// Sleeps until the session may have its turn. Sockets, mailbox and answers
-/// have theirs all the while.
+/// Sleeps until the session may have its turn. Serves sockets, mailbox and
+/// answers meanwhile.
 void vgpu_state_actor::await_turn() {
   constexpr auto most = 20ms;
   if (!called())
@@ -341,12 +342,13 @@ void vgpu_state_actor::look_replayed() {
   progress_.tell_replayed();
 }
 
-/// Gives a sign of life, on the heartbeat thread: of the executor, nothing but
-/// what calls_ahead touches may be touched while a call is executed.
+/// Gives a sign of life, on the heartbeat thread. While a call is executed,
+/// this thread may use nothing of the executor but what calls_ahead uses.
 void vgpu_state_actor::beat(std::chrono::milliseconds took) {
   if (step_ == session_step::in_call) {
     if (auto* log = mapped_.log(); log != nullptr)
-      // Its client has no use for signs of life, and sees the log itself.
+      // A client on this host needs no signs of life, because it sees the log
+      // itself.
       return ahead_.look(*log);
     ahead_.look(forwarded_, progress_.position());
   }

@@ -1,5 +1,6 @@
-// The vGPU state actor: owns what a session is, answers for it, and executes
-// its calls from a log that it maps or from a client that forwards them.
+// The vGPU state actor: owns a session's state, answers questions about it, and
+// executes its calls from a log that it maps or from a client that forwards
+// them.
 #pragma once
 
 #include "actors/link/link_socket.hpp"
@@ -30,18 +31,18 @@
 
 namespace vgpu {
 
-/// Told to the actor's owner when it ends, with the reason; `clean` where the
-/// program is over, and not where another worker must take the session up.
+/// Is called when the actor ends, with the reason. `clean` says that the
+/// program is over; otherwise another worker must recover the session.
 using session_done = std::function<void(const std::string& why, bool clean)>;
 
-/// Has a session at one place, under its logical name. One thread, on which the
-/// actor runs detached, waits for everything that concerns the session and lets
-/// the parts below act on it. It alone touches them and the executor, but for
-/// the heartbeat thread while a call is executed. It executes calls where they
-/// lie; the mailbox has the messages of vgpu_actor.hpp and nothing else.
+/// Has a session at one place, under its logical name. The actor runs detached
+/// on one thread, which waits for all events of the session and calls the parts
+/// below. Only this thread uses them and the executor, except for the heartbeat
+/// thread during a call. It executes calls where they lie; the mailbox gets
+/// only the messages of vgpu_actor.hpp.
 ///
-/// Clients ask the same questions by the data plane, and one handler answers
-/// each of them, whoever asks:
+/// Clients ask the same questions over the data plane. One handler answers each
+/// question on both ways:
 ///
 ///   question   mailbox         data plane              handler
 ///   pause      pause_vgpu      checkpoint              pause()
@@ -51,7 +52,7 @@ using session_done = std::function<void(const std::string& why, bool clean)>;
 ///   where      where_is_vgpu   (clients have a lease)  where()
 ///
 /// A worker serves one client at a time: the one that last showed the token of
-/// this epoch. It ends when its client says that the session is over, or has
+/// this epoch. It ends when its client reports that the session is over, or has
 /// been gone for too long.
 ///
 ///   mapped_source     calls of a client on this host ┐
@@ -77,13 +78,13 @@ public:
 private:
   using clock = std::chrono::steady_clock;
 
-  // waiting
+  // -- waiting
   void wait();
   bool poll_log(clock::time_point began);
   void sleep(clock::time_point began, bool polls);
   std::chrono::milliseconds patience() const;
 
-  // what came
+  // -- events
   void read_mailbox();
   void check_lease();
   void check_abandoned();
@@ -104,7 +105,7 @@ private:
   status resume();
   void answer_gone();
 
-  // who asks by the mailbox (vgpu_state_actor_questions.cpp)
+  // -- questions from the mailbox (vgpu_state_actor_questions.cpp)
   template <class Question>
   caf::error refusal_of(const Question& x) const;
   caf::typed_response_promise<vgpu_place> answer(const pause_vgpu& x);
@@ -150,7 +151,7 @@ private:
   session_done done_;
   std::string name_;
   session_step step_ = session_step::arriving;
-  /// Hears how the pause ends that was asked for by the mailbox.
+  /// Receives the outcome of a pause that came by the mailbox.
   checkpoint_ended pause_ended_;
 
   client_silence silence_;
@@ -165,16 +166,16 @@ private:
 
   busy_poll mapped_polls_;
   busy_poll forwarded_polls_;
-  /// Rounds since all that may be ready was looked at.
+  /// Counts the rounds since all sources were polled.
   unsigned unpolled_ = 0;
 
-  // Last: it uses the rest.
+  // Comes last, because its thread uses the other members.
   heartbeat_thread heartbeats_;
 };
 
-/// Spawns a vGPU state actor on a thread of its own. A blocking actor cannot be
-/// a typed one by its class; this function alone vouches that it takes exactly
-/// the messages of vgpu_actor.
+/// Spawns a vGPU state actor on a thread of its own. The class of a blocking
+/// actor cannot be typed; this function guarantees that it takes exactly the
+/// messages of vgpu_actor.
 vgpu_actor
 spawn_vgpu_actor(caf::actor_system& system, vgpu_actor_options options,
                  std::unique_ptr<executor> exec,

@@ -1,4 +1,4 @@
-// What the clients of a session say to the vGPU state actor.
+// How the vGPU state actor handles its clients' messages.
 #include "actors/worker/serve/vgpu_state_actor.hpp"
 
 #include "actors/link/log.hpp"
@@ -16,14 +16,14 @@ void vgpu_state_actor::read_guest() {
     return;
   if (in && take_from_guest(**in))
     return;
-  // What the devices still answer goes to the program all the same; further
-  // calls wait for a client that shows the lease.
+  // The devices' answers still reach the program. Further calls wait for a
+  // client that attaches.
   spdlog::info("session {}: its client is gone", options_.session.value);
   silence_.heard(clock::now());
   mapped_.drop_client();
 }
 
-/// Returns false where the client is gone, or said what no client says.
+/// Returns false where the client is gone, or violated the protocol.
 bool vgpu_state_actor::take_from_guest(packet& in) {
   if (in.closed)
     return false;
@@ -61,7 +61,8 @@ void vgpu_state_actor::attach_guest(packet& hello, unique_fd socket) {
   if (!x->process_checkpointed)
     (void)resume();
   arrived();
-  // A client that had them sent may have written to those files.
+  // A forwarded client may have written the snapshots that it received to the
+  // kept files.
   if (forwarded_.answers())
     exec_->forget_copies();
   progress_.begin(*x);
@@ -96,7 +97,7 @@ void vgpu_state_actor::read_messages() {
     take(in->peer(), *head, in);
     if (is_over())
       return;
-    // Somebody may wait for it; to find that nothing else came takes a while.
+    // Somebody may wait for it, and checking for more messages takes a while.
     if (step_ != session_step::out_of_turn) {
       execute_forwarded();
       forwarded_.send_answers();
@@ -119,7 +120,7 @@ void vgpu_state_actor::take(const std::string& peer, const data::head& head,
   if (calls ? !forwarded_.takes_calls_of(peer) : !forwarded_.is_client(peer))
     return forwarded_.send(peer, data::refused{"show the lease's token first"});
   check_abandoned();
-  // Told once: what else was under way comes again after the lease.
+  // This is reported once. After the lease everything under way comes again.
   if (silence_.lapsed()) {
     if (silence_.refuses())
       forwarded_.send(peer,
@@ -171,7 +172,7 @@ void vgpu_state_actor::begin_replay(const data::attach& by) {
   look_replayed();
 }
 
-/// Calls may come from now on.
+/// Begins to take calls.
 void vgpu_state_actor::arrived() noexcept {
   if (step_ == session_step::arriving)
     step_ = session_step::between_calls;
@@ -184,8 +185,8 @@ data::attached vgpu_state_actor::attached() const {
 void vgpu_state_actor::on(const std::string& peer, const data::join& x) {
   if (x.token != identity_.token || !forwarded_.has_client())
     return forwarded_.send(
-        peer, data::refused{"the token is not the lease's, or nobody showed it "
-                            "by a first connection"});
+        peer, data::refused{"the token is not the lease's, or no first "
+                            "connection has shown it"});
   forwarded_.join(peer);
   forwarded_.send(peer, data::join{});
   spdlog::info("session {}: its client has a second connection",

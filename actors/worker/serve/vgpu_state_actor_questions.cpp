@@ -1,4 +1,4 @@
-// The five questions to a vGPU, whoever asks them, and the answers.
+// The five questions to a vGPU, from the mailbox or a client, and the answers.
 #include "actors/worker/serve/vgpu_state_actor.hpp"
 
 #include "actors/link/directory.hpp"
@@ -39,8 +39,7 @@ vgpu_place vgpu_state_actor::where() const {
 
 // -- pause --------------------------------------------------------------------
 
-/// Begins a checkpoint, unless one is under way. `ended` hears how a pause
-/// ends.
+/// Begins a checkpoint, unless one is under way. `ended` receives the outcome.
 status vgpu_state_actor::pause(const data::checkpoint& x,
                                std::vector<unique_fd> files,
                                checkpoint_ended ended) {
@@ -76,7 +75,7 @@ result<vgpu_description> vgpu_state_actor::describe() const {
 }
 
 /// Sends a part of what describe() returns to a client elsewhere. A snapshot's
-/// parts are sent while the session goes on.
+/// parts are sent while the session continues.
 void vgpu_state_actor::describe(const data::state_wanted& x) {
   if (auto part = checkpoint_.part(x); part != nullptr)
     forwarded_.send_part({x.from}, std::move(part));
@@ -84,8 +83,8 @@ void vgpu_state_actor::describe(const data::state_wanted& x) {
 
 // -- adopt --------------------------------------------------------------------
 
-/// Takes the log that a client of this host hands over, and the state that came
-/// along.
+/// Takes the log that a client of this host hands over, and the state that
+/// comes with it.
 status vgpu_state_actor::adopt(packet& hello, const data::attach& x) {
   auto restores = arrival_.is_wanted(x);
   auto ok = mapped_.adopt(hello, restores, progress_.position());
@@ -93,7 +92,7 @@ status vgpu_state_actor::adopt(packet& hello, const data::attach& x) {
 }
 
 /// Begins to take a state from a client elsewhere, in parts. Returns true where
-/// nothing needs to be taken.
+/// there is no state to take.
 bool vgpu_state_actor::adopt(const data::attach& x) {
   if (!arrival_.is_wanted(x))
     return true;
@@ -101,7 +100,7 @@ bool vgpu_state_actor::adopt(const data::attach& x) {
   return false;
 }
 
-/// Takes a state from a file. The session's program is elsewhere.
+/// Takes a state from a file, for a program elsewhere.
 status vgpu_state_actor::adopt(const shared_file& state, bool keeps_file) {
   if (step_ != session_step::arriving || arrival_.is_under_way() ||
       arrival_.is_done())
@@ -118,7 +117,7 @@ status vgpu_state_actor::adopt(const shared_file& state, bool keeps_file) {
 
 // -- resume -------------------------------------------------------------------
 
-/// Has calls executed from where the session stands, and revokes a pause.
+/// Continues the session's calls, and revokes a pause.
 status vgpu_state_actor::resume() {
   if (is_over())
     return fault{fault_kind::not_ready, "it has ended here"};
@@ -128,7 +127,7 @@ status vgpu_state_actor::resume() {
   return {};
 }
 
-// -- who asks by the mailbox --------------------------------------------------
+// -- questions from the mailbox -----------------------------------------------
 
 namespace {
 
@@ -138,7 +137,7 @@ caf::error refused(const std::string& name, const fault& why) {
 
 } // namespace
 
-/// Returns why a question is not for this place, if so.
+/// Returns why a question is not for this place, or no error.
 template <class Question>
 caf::error vgpu_state_actor::refusal_of(const Question& x) const {
   if (x.epoch != identity_.epoch)
@@ -204,8 +203,8 @@ void vgpu_state_actor::take(caf::exit_msg& x) {
   fail_state(std::move(x.reason));
 }
 
-/// Answers whoever still waits, after the session has ended. CAF answers those
-/// that ask later.
+/// Answers the unanswered questions after the session has ended. CAF answers
+/// later ones.
 void vgpu_state_actor::answer_gone() {
   if (auto told = std::exchange(pause_ended_, nullptr))
     told(fault{fault_kind::not_ready, "it ended before it stood still"});

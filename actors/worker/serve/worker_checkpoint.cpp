@@ -1,4 +1,4 @@
-// A checkpoint that is a state: from the order to the file.
+// Checkpoints whose result is a state: from the order to the file.
 #include "actors/worker/serve/worker_checkpoint.hpp"
 
 #include "actors/lend/descriptor_parcel.hpp"
@@ -21,7 +21,7 @@ void worker_checkpoint::begin(const data::checkpoint& x,
     return;
   wanted_ = x;
   files_.begin(std::move(files));
-  // What is handed over for good needs the room.
+  // A state that leaves for good needs the room of the kept copies.
   if (!x.go_on) {
     exec_.forget_copies();
     files_.drop_snapshot();
@@ -38,8 +38,8 @@ void worker_checkpoint::go_on() {
   exec_.abandon_copy();
   settled_.reset();
   files_.forget();
-  // Too much to be kept for the next one. What did not change is read once more
-  // then, and travels as little.
+  // The state is too large to keep for the next one. Unchanged contents are
+  // then read again, but not sent.
   if (files_.keeps_snapshot() && exec_.used_bytes() > wanted_.in_memory) {
     exec_.forget_copies();
     files_.drop_snapshot();
@@ -59,11 +59,10 @@ void worker_checkpoint::look() {
     take_state();
 }
 
-// -- dry run
-// -------------------------------------------------------------------
+// -- dry run ------------------------------------------------------------------
 
 /// Begins a dry run where one is needed. Calls are executed meanwhile, once the
-/// modules' images are written. Returns whether the checkpoint has gone on, or
+/// modules' images are written. Returns whether the checkpoint has advanced or
 /// was refused.
 bool worker_checkpoint::start_dry_run() {
   if (!begin_dry_run_ || !exec_.needs_dry_run())
@@ -107,14 +106,14 @@ void worker_checkpoint::look_dry_run() {
                   outcome->why().what);
   exec_.dry_run_done(tried_);
   if (exec_.copies())
-    phase_ = checkpoint_phase::copying; // and something was loaded meanwhile
+    phase_ = checkpoint_phase::copying; // a module was loaded meanwhile
   else
     begin_state();
 }
 
 // -- copying ------------------------------------------------------------------
 
-/// Whether the memory itself goes to the next worker.
+/// Returns whether the memory itself goes to the next worker.
 bool worker_checkpoint::lends() const {
   return client_.is_on_this_host() && exec_.can_lend_to(wanted_.lend_to);
 }
@@ -122,11 +121,10 @@ bool worker_checkpoint::lends() const {
 void worker_checkpoint::begin_state() {
   if (start_dry_run())
     return;
-  // Before anything stands still for it.
+  // Check this before anything stands still.
   if (auto ok = exec_.describable(); !ok)
     return refuse(ok.why().what);
-  // What is to be compressed has no place that it could keep, and what is
-  // handed over is not copied.
+  // Compressed contents have no fixed places, and lent memory is not copied.
   if (wanted_.compress || !exec_.copies_ahead() || lends())
     return stop_calls();
   if (auto ok = begin_copying(); !ok) {
@@ -140,7 +138,8 @@ void worker_checkpoint::begin_state() {
 }
 
 /// Begins to copy into the state's file. A snapshot's file is written again: by
-/// the one after the next, or by the next, where the client has a copy.
+/// the snapshot after the next one, or by the next one if the client has a
+/// copy.
 status worker_checkpoint::begin_copying() {
   if (auto ok = choose_file(); !ok)
     return ok;
@@ -194,7 +193,7 @@ void worker_checkpoint::take_state() {
   }();
   if (!bytes)
     return refuse(bytes.why().what);
-  // Where the log is mapped next, the program's memory must have it.
+  // If the next worker maps the log, the program's memory must have this.
   client_.settle_answers(true);
   hand_over(*bytes, clock::now() - began);
 }
@@ -221,8 +220,8 @@ status worker_checkpoint::choose_file() {
   return files_.choose(wanted_.go_on, exec_.used_bytes() > wanted_.in_memory);
 }
 
-/// Writes the state. What was copied ahead is completed; where that does not
-/// work, as on a host that lets nobody look at memory, all is copied now.
+/// Writes the state. Completes what was copied ahead. Where that fails, as on a
+/// host that does not let a process read memory, copies everything now.
 result<std::uint64_t> worker_checkpoint::write() {
   if (!exec_.copies() && lends()) {
     auto bytes = write_lending();
@@ -241,8 +240,7 @@ result<std::uint64_t> worker_checkpoint::write() {
   return exec_.capture(files_.state(), wanted_.compress);
 }
 
-/// Writes a state whose memory goes along, with a few descriptors for all of
-/// it.
+/// Writes a state that lends its memory, with a few descriptors for all of it.
 result<std::uint64_t> worker_checkpoint::write_lending() {
   std::vector<device::shared_descriptor> lent;
   auto bytes = exec_.capture(files_.state(), false, &lent);
@@ -262,7 +260,7 @@ result<std::uint64_t> worker_checkpoint::write_lending() {
 }
 
 /// Gives a state up: the process is checkpointed in its place, or the session
-/// goes on and the client hears why.
+/// continues and the client gets the reason.
 void worker_checkpoint::refuse(const std::string& why) {
   if (begin_process(why))
     return;

@@ -21,32 +21,34 @@
 
 namespace vgpu {
 
-/// Told how a checkpoint ends: the session stands still and can be described,
-/// or goes on, and why.
+/// Is called when a checkpoint ends: the session stands still and can be
+/// described, or continues for the given reason.
 using checkpoint_ended = std::function<void(const status&)>;
 
 /// Takes a session through the phases of a checkpoint (checkpoint_phase.hpp),
-/// and tells its client of each. A checkpoint is a state that another worker
-/// restores, a snapshot after which the session goes on, or, where the session
-/// cannot be described, its process as it is. One thread.
+/// and reports each to its client. A checkpoint is a state that another worker
+/// restores, a snapshot after which the session continues, or, where the
+/// session cannot be described, the checkpointed process. Not thread-safe.
 class worker_checkpoint {
 public:
-  /// What the worker has other processes do.
+  /// Holds the work that other processes do for the worker.
   struct helpers {
-    /// Without, a session whose variables a driver placed has no state.
+    /// Begins a dry run. Without it, a session with variables that a driver
+    /// placed has no state.
     begin_dry_run dry_run;
-    /// Without, a session that cannot be described has no checkpoint.
+    /// Begins a release. Without it, a session that cannot be described has no
+    /// checkpoint.
     begin_gpu_move gpu_mover;
   };
 
-  /// Who hears of a checkpoint beside the client.
+  /// Holds those who receive the outcome of a checkpoint besides the client.
   struct listeners {
-    /// Ends the session, which another worker must take up.
+    /// Ends the session, which another worker must recover.
     std::function<void(const std::string& why)> fail;
     checkpoint_ended ended;
   };
 
-  /// `ring` wakes the thread, from any thread, when look() has something to do.
+  /// Calls `ring`, on any thread, to wake the thread when look() has work.
   worker_checkpoint(const session_identity& identity, executor& exec,
                     replay_progress& progress, client_channel& client,
                     heartbeat_thread& heartbeats, helpers by,
@@ -57,35 +59,35 @@ public:
         to_(std::move(to)) {}
 
   checkpoint_phase phase() const noexcept { return phase_; }
-  /// Whether the next call may be executed. A host function that has its turn
+  /// Returns whether the next call may be executed. A host function that began
   /// before the stop needs a later call to end.
   bool takes_calls() const noexcept {
     return runs_calls(phase_) ||
            (phase_ == checkpoint_phase::stopping && !exec_.may_stop());
   }
 
-  /// Begins a checkpoint, unless one is under way. `files`: where a client of
-  /// this host wants the state, in memory and perhaps on a disk; none for a
-  /// file of the worker's own.
+  /// Begins a checkpoint, unless one is under way. `files` are files of a
+  /// client of this host, in memory and perhaps on a disk. Without any, the
+  /// worker uses a file of its own.
   void begin(const data::checkpoint& x, std::vector<unique_fd> files);
-  /// Lets the session go on: whatever checkpoint there is, is over.
+  /// Ends the checkpoint, if there is one, and lets the session continue.
   void go_on();
-  /// Takes the next step, if it is time. To be called between calls.
+  /// Takes the next step, if it is time. Call it between calls.
   void look();
-  /// Returns the bytes of the state that a client elsewhere asks for; null
+  /// Returns the bytes of the state that a client elsewhere requests; null
   /// where there are none.
   std::shared_ptr<const std::vector<std::byte>>
   part(const data::state_wanted& x) const {
     return files_.part(x);
   }
-  /// Returns a descriptor of the state's file, and its size; a fault where
-  /// there is none.
+  /// Returns a descriptor of the state's file, and its size. Fails where there
+  /// is none.
   result<checkpoint_files::whole_state> state() const { return files_.whole(); }
 
 private:
   using clock = std::chrono::steady_clock;
   using phase_told = data::checkpointing::phase;
-  /// What is checkpointed.
+  /// Says what is checkpointed.
   enum class subject : std::uint8_t { state, process };
 
   void tell(phase_told now);
@@ -128,16 +130,16 @@ private:
 
   checkpoint_phase phase_ = checkpoint_phase::running;
   subject of_ = subject::state;
-  /// What was ordered; of no meaning while the session runs.
+  /// Holds the order; meaningless while the session runs.
   data::checkpoint wanted_;
   checkpoint_files files_;
-  /// The dry run under way, and the position at which it began.
+  /// Hold the dry run under way, and the position and time at which it began.
   std::unique_ptr<helper> dry_run_;
   std::uint64_t tried_ = 0;
   clock::time_point tried_at_{};
-  /// Whether the devices are idle.
+  /// Tells whether the devices are idle.
   std::shared_ptr<std::atomic<bool>> settled_;
-  /// Why the driver could not release the process's memory.
+  /// Says why the driver could not release the process's memory.
   std::string stays_because_;
 };
 

@@ -1,5 +1,4 @@
-// A checkpoint that is the process as it is, with its memory released from its
-// GPUs.
+// Checkpoints of the process itself, whose memory is released from its GPUs.
 #include "actors/worker/serve/worker_checkpoint.hpp"
 
 #include "actors/link/log.hpp"
@@ -10,13 +9,13 @@ namespace vgpu {
 
 using namespace std::chrono_literals;
 
-/// Begins it in place of a state that nobody could make again. Returns false
-/// where the client does not want that, or it is not possible.
+/// Begins a checkpoint of the process, because the session has no state.
+/// Returns false where the client does not want that, or it is not possible.
 bool worker_checkpoint::begin_process(const std::string& why) {
   if (!wanted_.may_checkpoint_process || of_ == subject::process ||
       !release_.is_possible() || !exec_.may_checkpoint_process())
     return false;
-  spdlog::info("session {}: {}; its process is checkpointed as it is",
+  spdlog::info("session {}: {}; its process is checkpointed instead",
                identity_.session.value, why);
   of_ = subject::process;
   dry_run_.reset();
@@ -26,14 +25,14 @@ bool worker_checkpoint::begin_process(const std::string& why) {
   return true;
 }
 
-/// The devices are idle, and no call is under way.
+/// Releases the memory. The devices are idle, and no call is under way.
 void worker_checkpoint::release() {
   tell(phase_told::resting);
   progress_.note();
   client_.settle_answers(false);
   settled_.reset();
   stays_because_.clear();
-  // Nobody is to wait for a turn that it has.
+  // Nobody should wait for a turn that this session has.
   exec_.gates().rest();
   if (auto ok = release_.release(); !ok)
     return refuse(ok.why().what);
@@ -82,7 +81,7 @@ void worker_checkpoint::not_released(const fault& why) {
   stays_because_ = why.what;
   if (why.kind == fault_kind::unsupported)
     return is_back();
-  // Whatever it is now, it is to be as it was.
+  // The memory's place is unknown, so it is brought back.
   phase_ = checkpoint_phase::checkpointed;
   restore_process();
 }
@@ -91,10 +90,11 @@ void worker_checkpoint::restore_process() {
   if (phase_ == checkpoint_phase::releasing)
     phase_ = checkpoint_phase::recalled;
   if (phase_ != checkpoint_phase::checkpointed)
-    return; // it will come back, or does
+    return; // it is coming back, or will
   phase_ = checkpoint_phase::returning;
   if (auto ok = release_.restore(); !ok)
-    to_.fail("nobody can bring its process back: " + ok.why().what);
+    to_.fail("no helper can bring its process back to its GPU: " +
+             ok.why().what);
 }
 
 void worker_checkpoint::is_back() {

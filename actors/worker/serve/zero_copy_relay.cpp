@@ -25,7 +25,7 @@ void zero_copy_relay::relay() {
     return;
   published_ = done_->load();
   client_.answers()->tell_now();
-  // Where there is much to compare, it is a small part of the time.
+  // Comparing much memory then takes a small part of the time.
   constexpr auto pause = 20;
   auto took = clock::now() - now;
   again_ = now + std::max<clock::duration>(every, pause * took);

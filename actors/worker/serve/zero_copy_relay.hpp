@@ -1,5 +1,5 @@
-// What kernels write into host memory that they use in place, on its way to a
-// program elsewhere.
+// Sends a program elsewhere what kernels write into host memory that they use
+// in place.
 #pragma once
 
 #include "actors/worker/execute/executor.hpp"
@@ -14,13 +14,13 @@
 
 namespace vgpu {
 
-/// Relays what kernels wrote to a program that looks at the memory and makes no
-/// call meanwhile, until what was enqueued is done. (Before each answer
-/// forwarded_answers does it.) While a replay brings the memory back to what it
-/// was, nothing is relayed. One thread.
+/// Relays kernels' writes to a program that reads the memory and makes no call
+/// meanwhile, until the enqueued work is done. (Before each answer
+/// forwarded_answers does it.) It relays nothing while a replay restores the
+/// memory's contents. Not thread-safe.
 class zero_copy_relay {
 public:
-  /// How often a program that only looks hears of what kernels wrote.
+  /// Says how often it relays kernels' writes to a program that makes no calls.
   static constexpr std::chrono::milliseconds every{2};
 
   zero_copy_relay(executor& exec, const forwarded_source& client,
@@ -29,12 +29,12 @@ public:
       : exec_(exec), client_(client), silence_(silence), progress_(progress),
         heartbeats_(heartbeats) {}
 
-  /// Whether kernels may write something that the program has not heard of.
+  /// Returns whether kernels may have written something that was not relayed.
   bool is_due() const;
   /// Relays what kernels wrote by now, if it is time.
   void relay();
-  /// Ends a replay: waits until what the program knew to be done is, and lets
-  /// answers that had to wait for that go.
+  /// Ends a replay: waits for the work that the program knew to be done, and
+  /// lets the answers go that had to wait for it.
   void end_replay();
 
 private:
@@ -46,11 +46,11 @@ private:
   replay_progress& progress_;
   heartbeat_thread& heartbeats_;
 
-  /// The call up to which it is asked when the work is done.
+  /// Holds the call after which done_ was requested.
   std::uint64_t until_ = 0;
-  /// Whether that work is done.
+  /// Tells whether the work up to that call is done.
   std::shared_ptr<std::atomic<bool>> done_;
-  /// Whether all that this work wrote was relayed.
+  /// Tells whether everything that this work wrote was relayed.
   bool published_ = true;
   clock::time_point again_{};
 };

@@ -1,5 +1,5 @@
-// The digest of what a call brings its program: kept in the log, and compared
-// when a replay brings it again.
+// The digest of the bytes that a call returns to its program. It is kept in the
+// log, and a replay compares it with its own.
 #pragma once
 
 #include <xxhash.h>
@@ -10,11 +10,11 @@
 
 namespace vgpu {
 
-/// Of one row; the hashes of a call's rows are added up, in any order. A row of
-/// up to 16 KiB counts whole; of a longer one do its end and 32 pieces that are
-/// spread evenly over it. Hashing stands between a result and its program: read
-/// whole, a long one would take several times as long as a GPU takes to bring
-/// it. A kernel whose results vary rarely varies in so few places that all
+/// Returns the hash of one row; a call adds up the hashes of its rows, in any
+/// order. A row of up to 16 KiB is hashed whole; of a longer one, its end and
+/// 32 pieces spread evenly over it. The program waits during the hashing:
+/// reading a long row whole would take several times as long as a GPU takes to
+/// copy it. A kernel whose results vary rarely varies in so few places that all
 /// pieces miss them.
 inline std::uint64_t row_hash(std::span<const std::byte> bytes,
                               std::uint64_t row = 0) noexcept {
@@ -30,8 +30,8 @@ inline std::uint64_t row_hash(std::span<const std::byte> bytes,
   return XXH3_64bits_withSeed(bytes.data() + bytes.size() - piece, piece, hash);
 }
 
-/// What fits a record's header. Never 0, which says "none": two different
-/// results have the same digest once in four thousand million.
+/// Folds a hash to fit a record's header. It is never 0, which means "none".
+/// Two different results have the same digest once in four thousand million.
 constexpr std::uint32_t fold_digest(std::uint64_t hash) noexcept {
   auto folded = static_cast<std::uint32_t>(hash ^ (hash >> 32));
   return folded != 0 ? folded : 1;

@@ -17,14 +17,14 @@
 
 namespace vgpu {
 
-/// The call that is to be answered, and where its program waits.
+/// Names the call to answer, and the slot in which its program waits.
 struct waiter {
   slot_index slot = 0;
   call_number call;
 };
 
-/// Room for bytes on their way from the device to the program. Keep it until
-/// they were delivered.
+/// Holds room for bytes on their way from the device to the program. Keep it
+/// until they are delivered.
 struct landing {
   std::span<std::byte> bytes;
   std::shared_ptr<void> owner;
@@ -34,57 +34,59 @@ struct landing {
   }
 };
 
-/// Thread-safe: completions answer from the device's threads.
+/// Receives the answers of a worker. Thread-safe: completions answer on the
+/// devices' threads.
 class answer_sink {
 public:
   virtual ~answer_sink() = default;
 
-  /// False where it is known that nobody waits for this call any more: what it
-  /// would read need not be read.
+  /// Returns false where the program certainly does not wait for this call any
+  /// more, so that its results need not be read.
   virtual bool wanted(const waiter& who) const = 0;
 
   virtual void answer(const waiter& who, CUresult result,
                       std::uint64_t value) = 0;
 
-  /// Whether what is delivered is kept as a digest, to be compared when a
-  /// replay brings it again.
+  /// Returns whether delivered bytes are kept as a digest, which a replay
+  /// compares with its own.
   virtual bool keeps_digests() const = 0;
 
-  /// Room for an answer of `bytes` bytes that belongs into this range of the
-  /// arena; a fault where the range does not fit the arena.
+  /// Returns room for an answer of `bytes` bytes that belongs into this range
+  /// of the arena. Fails where the range does not fit the arena.
   virtual result<landing> land(call::arena_range range,
                                std::uint64_t bytes) = 0;
-  /// How much of an answer of so many bytes is delivered at a time: what has
-  /// come from the device is on its way while the rest is read.
+  /// Returns how much of an answer of so many bytes to deliver at a time. A
+  /// part is sent while the rest is read from the device.
   virtual std::uint64_t part_of(std::uint64_t bytes) const { return bytes; }
-  /// What has landed is a part of an answer, from this offset of the arena on;
-  /// its last part is for deliver().
+  /// Delivers a part of an answer, to this offset of the arena. deliver() gets
+  /// the last part.
   virtual void deliver_part(const waiter&, const landing&, std::uint64_t) {}
-  /// Answers with what has landed; `digest` is of all of it
+  /// Answers with the bytes that have landed. `digest` covers all of them
   /// (answer_digest.hpp).
   virtual void deliver(const waiter& who, CUresult result, std::uint64_t value,
                        const landing& what, std::uint64_t arena_offset,
                        std::uint32_t digest) = 0;
 
-  /// Room for bytes that belong to this place in the host window, which
+  /// Returns room for bytes that belong to this place in the host window, which
   /// the executor has checked.
   virtual landing land_host(device_address address, std::uint64_t bytes) = 0;
-  /// What landed is complete; `who` with slot 0 where more rows or parts
-  /// follow, and with the last the digest of all.
+  /// Delivers landed bytes. A `who` with slot 0 says that more rows or parts
+  /// follow. The last one has the digest of all.
   virtual void deliver_host(const waiter& who, CUresult result,
                             device_address address, const landing& what,
                             std::uint32_t digest) = 0;
 
-  /// A host function has its turn.
+  /// Reports that a host function's turn has come.
   virtual void call_host(const waiter& who) = 0;
-  /// printf text, from byte `position` of all the session's text on.
+  /// Prints text of printf. `position` counts all bytes of the console before
+  /// it.
   virtual void print(console where, std::uint64_t position,
                      std::string_view text) = 0;
-  /// A device of the session failed for good.
+  /// Reports that a device of the session failed for good.
   virtual void sticky(CUresult error) = 0;
 };
 
-/// Nobody waits: for calls that are executed again while a state is made.
+/// Drops all answers, for calls that are executed again during a restore.
 class unheard : public answer_sink {
 public:
   bool wanted(const waiter&) const override { return false; }
@@ -106,12 +108,12 @@ public:
 /// Answers a program on the same host.
 class mapped_answers final : public answer_sink {
 public:
-  /// `first` is called, by any thread, after the first answer.
+  /// Calls `first`, on any thread, after the first answer.
   mapped_answers(std::shared_ptr<const session_area> area,
                  std::function<void()> first)
       : area_(std::move(area)), first_(std::move(first)) {}
 
-  /// Answers given so far.
+  /// Returns the number of answers so far.
   std::uint64_t count() const noexcept { return count_.load(); }
 
   bool wanted(const waiter& who) const override;

@@ -11,11 +11,11 @@
 
 namespace vgpu {
 
-/// Gives each text that a kernel prints its place among all the session's text.
+/// Gives each text that a kernel prints its position in all the session's text.
 /// Thread-safe.
 class console_output {
 public:
-  /// The byte positions of a session's consoles.
+  /// Holds the byte positions of a session's consoles.
   using positions = std::array<std::uint64_t, console_count>;
 
   /// Prints to this sink from now on.
@@ -38,7 +38,7 @@ public:
     return positions_;
   }
 
-  /// Goes on from where a state was taken.
+  /// Continues at the positions of a state.
   void restore(const positions& printed) {
     std::lock_guard guard{lock_};
     positions_ = printed;

@@ -38,7 +38,7 @@ device_slot::device_slot(std::unique_ptr<device::device> what,
 
 void device_slot::keep_for_good(
     const std::vector<device::global_info>& variables) {
-  // As the cpu device names what kernels' malloc takes from.
+  // This is the cpu device's name for the heap of kernels' malloc.
   for (const auto& x : variables)
     if (x.name == "the device heap")
       kept_for_good.push_back(x);
@@ -88,7 +88,7 @@ status device_slot::look_through(memory_id memory, std::uint64_t bytes,
   for (std::uint64_t offset = 0; ok && offset != bytes;) {
     auto part = std::min(bytes - offset, state_batch_bytes);
     ok = f(*at + offset, offset, part);
-    // Also after a fault: what was enqueued before it may still run.
+    // This also holds after a fault, because earlier work may still run.
     auto idle = wait_for(*device, "copies of physical memory");
     if (ok)
       ok = idle;

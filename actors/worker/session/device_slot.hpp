@@ -1,5 +1,5 @@
-// One device of a session: the device, what it can do, and what the session
-// has on it.
+// One device of a session: the device, its capabilities, and the session's
+// objects on it.
 #pragma once
 
 #include "actors/compute/work_meter.hpp"
@@ -28,8 +28,8 @@
 
 namespace vgpu {
 
-/// What a device can do besides device::device. Each pointer is null where the
-/// device lacks the capability, and is good for as long as the device lives.
+/// Holds a device's capabilities besides device::device. Each pointer is null
+/// where the device lacks the capability, and is valid as long as the device.
 struct device_capabilities {
   device::memory_unit* memory = nullptr;
   device::change_unit* change = nullptr;
@@ -42,68 +42,67 @@ struct device_capabilities {
   device::file_unit* file = nullptr;
   const device::meter* meter = nullptr;
 
-  /// Asks a device once for everything that it can do.
+  /// Returns all capabilities of a device.
   static device_capabilities of(device::device& what);
 };
 
-/// Ranges of device memory: address and bytes.
+/// Holds ranges of device memory: address and bytes.
 using memory_ranges = std::map<device_address, std::uint64_t>;
 
-/// A device that serves window `ordinal` of a session, and what the session has
-/// on it. One thread uses it.
+/// Holds the device that serves window `ordinal` of a session, and the
+/// session's objects on it. Not thread-safe.
 struct device_slot {
-  /// Reserves the window on the device, at most `quota` bytes of which the
-  /// session may allocate. Throws std::runtime_error where the addresses of the
+  /// Reserves the window on the device, of which the session may allocate at
+  /// most `quota` bytes. Throws std::runtime_error where the addresses of the
   /// window are taken.
   device_slot(std::unique_ptr<device::device> what, std::size_t ordinal,
               std::uint64_t quota);
 
-  /// Notes variables that stay when the module goes with which they came.
+  /// Records variables that outlive their module.
   void keep_for_good(const std::vector<device::global_info>& variables);
-  /// Whether an address lies in this device's window.
+  /// Returns whether an address lies in this device's window.
   bool in_window(device_address x) const noexcept;
   /// Returns the memory in the window whose contents belong to a state:
   /// allocations, arrays and variables.
   memory_ranges contents() const;
   /// Returns the variables that the GPU's driver placed outside of the window.
-  /// Nothing tells what of them changed.
+  /// The device does not track their changes.
   memory_ranges outside_of_window() const;
-  /// Returns the allocations that lie in the device's memory as they lie in the
+  /// Returns the allocations whose order in the device's memory is that of the
   /// window. An array may lie there in an order of its own.
   memory_ranges lendable() const;
 
-  /// Enqueues copies at [address, address + bytes), where part of a piece of
-  /// physical memory is mapped that begins at `offset` of it.
+  /// Enqueues copies at [address, address + bytes), where a part of physical
+  /// memory is mapped that begins at `offset`.
   using look = std::function<status(device_address address,
                                     std::uint64_t offset, std::uint64_t bytes)>;
-  /// Maps physical memory where the program uses no addresses, calls `f` for
-  /// one part of it after the other, and waits for the copies of each.
-  /// Precondition: the device has a memory unit.
+  /// Maps physical memory part by part where the program uses no addresses,
+  /// calls `f` for each part, and waits for its copies. Precondition: the
+  /// device has a memory unit.
   status look_through(memory_id memory, std::uint64_t bytes, const look& f);
 
-  /// Returns what a completion passes on which tells that the work of `stream`,
-  /// or of all streams, is done. It does nothing where the device has a meter
-  /// of its own.
+  /// Returns the mark to pass to a completion which shows that the work of
+  /// `stream`, or of all streams, is done. The mark does nothing where the
+  /// device has a meter of its own.
   work_meter::done_mark idle_after(std::optional<stream_id> stream);
 
   std::size_t ordinal;
   vgpu_state state;
   stream_order order;
   event_times times;
-  /// The streams that the legacy stream waits for, and that wait for it.
+  /// Holds the streams that wait for the legacy stream and for which it waits.
   std::unordered_set<stream_id> blocking;
-  /// The variables that stay when their module goes.
+  /// Holds the variables that outlive their module.
   std::vector<device::global_info> kept_for_good;
   std::unique_ptr<device::device> device;
   device_capabilities can;
-  /// The worker's own meter; null where the device has one.
+  /// Holds the worker's own meter; null where the device has one.
   std::unique_ptr<work_meter> host_meter;
-  /// The device's meter, or the worker's own.
+  /// Points to the device's meter, or to the worker's own.
   const device::meter* meter;
 };
 
-/// Contents that are on their way between a device and a state at one time, at
-/// most.
+/// Limits the contents on their way between a device and a state at one time.
 inline constexpr std::uint64_t state_batch_bytes = std::uint64_t{32} << 20;
 
 } // namespace vgpu

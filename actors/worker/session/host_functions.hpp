@@ -1,5 +1,5 @@
-// Host functions of a program, and waits for values: where a stream stops until
-// the program says that it may go on.
+// A program's host functions and waits for values: a stream stops there until
+// the program lets it continue.
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -13,17 +13,17 @@
 
 namespace vgpu {
 
-/// Host functions whose turn has come or that have returned, by call number. A
-/// function that a replay finds returned does not stop its stream: the program
-/// ran it in an earlier life of the worker. Thread-safe.
+/// Holds host functions whose turn has come or that have returned, by call
+/// number. A function that returned before a replay does not stop its stream
+/// again, because the program ran it already. Thread-safe.
 class host_calls {
 public:
-  /// Notes that a stream has come to this call. `go_on` lets the stream go on,
-  /// and is called when the function has returned.
+  /// Records that a stream has reached this call. `go_on` lets the stream
+  /// continue, and is called when the function has returned.
   void begin(call_number call, std::function<void()> go_on);
-  /// Notes that the log has come to where the call's function returned.
+  /// Records that the log was read up to the return of the call's function.
   void finish(std::uint64_t call);
-  /// Notes that the function's return is found further on in the log.
+  /// Records that a later entry of the log has the function's return.
   void finish_early(std::uint64_t call);
 
 private:
@@ -32,20 +32,21 @@ private:
   std::mutex lock_;
   std::map<std::uint64_t, std::function<void()>> going_;
   std::set<std::uint64_t> done_;
-  /// The calls of done_ and of those let go whose end finish() has yet to see.
+  /// Holds the calls that finish_early() ended and finish() has yet to reach.
   std::set<std::uint64_t> early_;
 };
 
-/// The host functions of a session. The executor's thread uses it, and shares
-/// `calls` with the devices' completions.
+/// Holds the host functions of a session. The executor's thread uses it, and
+/// shares `calls` with the devices' completions.
 struct host_functions {
   std::shared_ptr<host_calls> calls = std::make_shared<host_calls>();
-  /// How many were called in the log and have not returned there.
+  /// Counts the functions that were called in the log and have not returned
+  /// there.
   std::uint64_t open = 0;
-  /// The numbers of those that are waits for values.
+  /// Holds the numbers of the open calls that are waits for values.
   std::set<std::uint64_t> open_waits;
-  /// An event behind which a stream stood before each function that has not
-  /// begun, by the function's call number.
+  /// Holds, for each function that has not begun, the event at which a stream
+  /// stands before it, by the function's call number.
   std::map<std::uint64_t, event_id> stood_at;
 };
 

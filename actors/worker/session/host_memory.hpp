@@ -1,4 +1,4 @@
-// The host memory that CUDA allocates for a session, as its worker has it.
+// The host memory that CUDA allocates for a session, in its worker.
 #pragma once
 
 #include "actors/lend/host_files.hpp"
@@ -13,34 +13,35 @@
 
 namespace vgpu {
 
-/// The session's host window: the program's own memory where it is mapped here,
-/// or memory of the worker's at the same addresses where the program is
-/// elsewhere. One thread uses it.
+/// Holds the session's host window: the program's own memory where it is mapped
+/// here, or memory of the worker's at the same addresses where the program is
+/// elsewhere. Not thread-safe.
 class host_memory {
 public:
-  /// The program's memory lies at its addresses. Its files may be shown there.
+  /// Records that the program's memory is mapped at its addresses. `files` maps
+  /// its files there.
   void mapped(std::uint64_t bytes, std::shared_ptr<host_files> files) {
     bytes_ = bytes;
     files_ = std::move(files);
   }
 
   /// Makes memory at the addresses of the host window, unless there is some.
-  /// CUDA_ERROR_OPERATING_SYSTEM where these addresses are taken.
+  /// Fails with CUDA_ERROR_OPERATING_SYSTEM where these addresses are taken.
   status make_shadow();
-  /// Whether the memory is the worker's own.
+  /// Returns whether the memory is the worker's own.
   bool is_shadow() const noexcept { return shadow_.size() != 0; }
 
-  /// Whether a range lies in the memory.
+  /// Returns whether a range lies in the memory.
   bool holds(device_address address, std::uint64_t bytes) const {
     return is_within_host_window(address, bytes, bytes_);
   }
 
-  /// What kernels use in place of the worker's own memory; null where the
-  /// memory is the program's.
+  /// Returns the copy that kernels use in place; null where the memory is the
+  /// program's.
   const std::shared_ptr<zero_copy_shadow>& zero_copy() const noexcept {
     return zero_copy_;
   }
-  /// The program's files; null where the program is elsewhere.
+  /// Returns the program's files; null where the program is elsewhere.
   host_files* files() const noexcept { return files_.get(); }
 
 private:

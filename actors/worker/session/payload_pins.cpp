@@ -17,7 +17,7 @@ payload_pins::pin(std::shared_ptr<payload_pins> self, std::uint64_t position,
     self->held_.erase(self->held_.find(position));
     owner.reset();
   };
-  // Not null, so that its emptiness is not mistaken for "nothing held".
+  // It is not null, because null means that nothing is held.
   return {static_cast<const void*>(self.get()), std::move(release)};
 }
 

@@ -1,4 +1,4 @@
-// How far a session's log is no longer needed.
+// The position before which a session's log is not needed any more.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,19 @@
 
 namespace vgpu {
 
-/// Tells how far a log is no longer needed while devices still copy payloads
-/// out of it. Thread-safe.
+/// Computes that position while devices still copy payloads out of the log.
+/// Thread-safe.
 class payload_pins {
 public:
-  /// Holds the payload of the call at this place until the result is dropped.
-  /// `owner` is dropped with it.
+  /// Keeps the payload of the call at this position until the result is
+  /// dropped, and `owner` with it.
   static std::shared_ptr<const void> pin(std::shared_ptr<payload_pins> self,
                                          std::uint64_t position,
                                          std::shared_ptr<const void> owner);
 
-  /// Notes that everything before `position` was executed, payloads perhaps
-  /// excepted. Returns the position before which nothing is needed any more.
+  /// Records that all calls before `position` were executed, whose payloads may
+  /// still be copied. Returns the position before which nothing is needed any
+  /// more.
   std::uint64_t advance(std::uint64_t position);
 
 private:

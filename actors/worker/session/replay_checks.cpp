@@ -48,7 +48,7 @@ replay_differences replay_checks::take_differences() {
   if (!news_.load(std::memory_order_relaxed))
     return {};
   std::lock_guard guard{lock_};
-  // A program that differs once differs often: told ever more seldom.
+  // A program that differs once differs often, so reports become ever rarer.
   news_ = false;
   if (found_.total < next_report_)
     return {};

@@ -1,4 +1,4 @@
-// Compares what a replay brings with what the program was brought before.
+// Compares the results of a replay with those that the program got before.
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -14,25 +14,26 @@
 
 namespace vgpu {
 
-/// What a replay brought differently since this worker began.
+/// Holds the calls whose results differ in a replay, since this worker began.
 struct replay_differences {
   std::vector<std::uint64_t> calls; // call numbers, the first few
   std::uint64_t total = 0;
 };
 
-/// Thread-safe.
+/// Compares digests, and collects the differences. Thread-safe.
 class replay_checks {
 public:
-  /// Room for bytes that are read to be compared, given back when it is
-  /// dropped. Waits while more than a limit is in use; null when that lasts
-  /// (a device that hangs).
+  /// Returns room for bytes that are read to be compared, which is freed when
+  /// it is dropped. Waits while more than a limit is in use. Returns null when
+  /// that lasts too long because a device hangs.
   static std::shared_ptr<std::byte[]> take(std::shared_ptr<replay_checks> self,
                                            std::uint64_t bytes);
 
   void compare(call_number call, std::uint32_t before, std::uint32_t now);
 
-  /// What was found since it last gave anything; total 0 where that is nothing,
-  /// or too little to tell again. Costs a look where there is no news.
+  /// Returns the differences found so far. `total` is 0 where there are none,
+  /// or too few new ones for another report. It costs one load where nothing is
+  /// new.
   replay_differences take_differences();
 
 private:

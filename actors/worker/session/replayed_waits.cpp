@@ -5,13 +5,15 @@
 
 namespace vgpu {
 
-/// Where the stream stops: it goes on when it has come here and was let go.
+/// Stops a stream, which continues when it has arrived here and open() was
+/// called.
 struct replayed_waits::gate {
   place in;
   latch arrived;
-  std::function<void()> go_on; // set before `arrived` is reached
+  std::function<void()> go_on; // set before `arrived` opens
 
-  /// What is kept until then is this gate's own, and must not keep it.
+  /// Captures only this gate's own member, because a shared_ptr would form a
+  /// cycle.
   void open() {
     arrived.when_open([this] { go_on(); });
   }
@@ -48,7 +50,7 @@ status replayed_waits::begin(device::device& on, place in, call_number call,
   auto made = std::make_shared<gate>();
   auto before = std::make_shared<latch>();
   made->in = in;
-  // The legacy stream is asked before it would wait for this one.
+  // The legacy stream is examined before it would wait for this one.
   obstacle held{call, before, legacy_of(on, in, blocking)};
   auto ok =
       on.enqueue_host(in.stream, [made, before](std::function<void()> go_on) {
@@ -85,7 +87,8 @@ bool replayed_waits::end(call_number call, std::span<const streams_of> all) {
   }
   auto its = found->second;
 
-  // What waits for it is not to be waited for, but what comes before that is.
+  // Streams that wait for this wait are not awaited, but the work before them
+  // is.
   struct counter {
     std::atomic<std::size_t> missing{1};
     std::shared_ptr<gate> opens;

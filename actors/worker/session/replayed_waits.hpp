@@ -1,4 +1,4 @@
-// Waits for values that an earlier worker saw end, when they are replayed.
+// Replays waits for values that ended under an earlier worker.
 #pragma once
 
 #include "actors/link/latch.hpp"
@@ -14,70 +14,72 @@
 
 namespace vgpu {
 
-/// A wait for a value (call::wait_value) that has ended once must end in a
-/// replay, whatever is in memory by then: a replay does not stop where the
-/// program did, so that the value may be overwritten before anybody looks. The
-/// log says where it had ended (host_done): there the stream is let go on, as
-/// soon as all that was enqueued before, and does not itself wait for this, is
-/// done. So what made the value, and all before it in its stream, comes before
-/// what waited for it.
+/// Ends waits for values (call::wait_value) in a replay. A wait that ended
+/// before must end again, whatever the memory holds by then: a replay does not
+/// stop where the program did, so the value may be overwritten before the wait
+/// reads it. The log says where the wait had ended (host_done). There the
+/// stream may continue as soon as all earlier work is done that does not itself
+/// wait for it. So the work that wrote the value, and all before it in its
+/// stream, precedes the work that waited for it.
 ///
-/// Of one session; called by the executor's thread.
+/// It belongs to one session; the executor's thread calls it.
 class replayed_waits {
 public:
-  /// Where a stream is: a device's ordinal and a stream of it.
+  /// Names a stream: a device's ordinal and a stream of it.
   struct place {
     std::size_t ordinal = 0;
     stream_id stream;
     friend auto operator<=>(const place&, const place&) = default;
   };
 
-  /// Whether one is open, or something that was to be known of: all else is of
-  /// no use otherwise.
+  /// Returns whether any wait is open or held. Otherwise the other functions
+  /// need not be called.
   bool any() const noexcept { return !gates_.empty() || !held_.empty(); }
-  /// Whether something in the stream waits for an open one.
+  /// Returns whether something in the stream waits for an open wait.
   bool holds(place in) const { return held_.contains(in); }
   bool holds(std::size_t ordinal, event_id event) const {
     return events_.contains({ordinal, event});
   }
 
-  // `blocking`: the legacy stream waits for this one, and on a GPU whatever is
-  // enqueued there from now on, a question whether it is done as well.
+  // In the following, `blocking` says that the legacy stream waits for this
+  // stream. On a GPU so does anything enqueued there from now on, including a
+  // query.
 
-  /// The stream stops here until end().
+  /// Stops the stream here until end().
   status begin(device::device& on, place in, call_number call, bool blocking);
 
-  /// The stream stops here until the call ends, which it had not when the
-  /// earlier worker was lost: what comes behind it had not been done when
-  /// others ended, also those that follow, and may wait for what comes behind
-  /// them, by a word in memory. Before it is enqueued.
+  /// Records that the stream stops here until the call ends. The call had not
+  /// ended when the earlier worker was lost. So work after it was not done when
+  /// other waits ended, even later ones, and may wait for what follows those,
+  /// through a word in memory. Call it before the stop is enqueued.
   void stops(device::device& on, place in, call_number call, bool blocking);
 
-  /// A device's streams.
+  /// Names a device's streams.
   struct streams_of {
     device::device* on = nullptr;
     std::vector<stream_id> streams;
   };
-  /// The call ended here, in the order of the log; false where it is none of
-  /// these. `all` is of each device.
+  /// Ends the wait of this call, in the order of the log. Returns false where
+  /// there is no such wait. `all` holds the streams of each device.
   bool end(call_number call, std::span<const streams_of> all);
 
-  // What comes to wait for an open one by other means. Before it is enqueued:
+  // These record that a stream comes to wait for an open wait by other means.
+  // Call them before that is enqueued.
 
   void recorded(std::size_t ordinal, event_id event, stream_id in);
-  /// For an event of whatever device.
+  /// Takes an event of any device.
   void waits(device::device& on, place in, std::size_t ordinal, event_id event);
-  /// Its next work comes behind all that is in `other`.
+  /// Records that the next work in `in` follows everything in `other`.
   void waits(device::device& on, place in, stream_id other);
 
 private:
   struct gate;
-  /// Something in a stream that waits for the end of a call.
+  /// Describes something in a stream that waits for the end of a call.
   struct obstacle {
     call_number call;
-    /// All before it in the stream is done.
+    /// Opens when everything before it in the stream is done.
     std::shared_ptr<latch> before;
-    /// Likewise in the legacy stream, where that waits for this one.
+    /// Opens likewise for the legacy stream, if that waits for this one.
     std::shared_ptr<latch> legacy_before{};
   };
   using event_place = std::pair<std::size_t, event_id>;
@@ -86,12 +88,12 @@ private:
   void inherit(device::device& on, place in,
                const std::vector<call_number>& calls);
   std::vector<call_number> calls_at(place in) const;
-  /// Reached when all that is in the stream now is done.
+  /// Returns a latch that opens when everything now in the stream is done.
   std::shared_ptr<latch> now_in(device::device& on, place in) const;
-  /// What the legacy stream had before the first of the open ones in a blocking
-  /// stream; null where there is none.
+  /// Returns the latch of the legacy stream's work before the first open wait
+  /// in a blocking stream; null where there is none.
   std::shared_ptr<latch> legacy_before(std::size_t ordinal) const;
-  /// The same, where one is about to open in this stream.
+  /// Returns the same where a wait is about to open in this stream.
   std::shared_ptr<latch> legacy_of(device::device& on, place in,
                                    bool blocking) const;
 

@@ -85,7 +85,7 @@ control::usage session_account::traffic() const {
 }
 
 control::usage session_account::used() const {
-  // What is apart is read first: the rest may only grow meanwhile.
+  // The time apart is read first, because the rest may only grow meanwhile.
   auto recovering = apart_->recovering.load() != 0;
   auto apart = apart_->ns.load();
   auto all = static_cast<std::uint64_t>(device_time().count());
@@ -114,7 +114,7 @@ void session_account::measure_side_memory() {
 }
 
 control::side_memory session_account::side_memory() const noexcept {
-  // The driver has put all of it on the host.
+  // The driver has moved all of it to the host.
   if (is_off_devices_)
     return {0, 0, 0};
   return {variables_, code_, context_};

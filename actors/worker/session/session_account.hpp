@@ -1,4 +1,4 @@
-// What a session used of its devices, and what of that it is charged for.
+// A session's use of its devices, and the part of it that is charged.
 #pragma once
 
 #include "actors/compute/call_traffic.hpp"
@@ -14,8 +14,8 @@
 
 namespace vgpu {
 
-/// The account of one session. The executor's thread writes it; what is
-/// thread-safe says so. The devices and the gates outlive it.
+/// Keeps the account of one session. The executor's thread writes it; members
+/// that are thread-safe say so. The devices and the gates outlive it.
 class session_account {
 public:
   session_account(const std::vector<device_slot>& devices,
@@ -24,29 +24,28 @@ public:
 
   // -- time -------------------------------------------------------------------
 
-  /// Returns how long the devices worked for the session, in all. Thread-safe.
+  /// Returns how long the devices worked for the session, in total.
+  /// Thread-safe.
   std::chrono::nanoseconds device_time() const;
   /// Returns how long each device worked for the session. Thread-safe.
   std::vector<std::chrono::nanoseconds> device_times() const;
-  /// Returns what the devices did of all that they could do, as shares count
-  /// it. Thread-safe.
+  /// Returns the devices' work in the time that shares count. Thread-safe.
   std::chrono::nanoseconds worked() const;
   /// Charges so much of the devices' time to the worker and not to the program.
   void charge_apart(std::chrono::nanoseconds time);
 
-  /// What was done before is done again from now on, and is charged apart.
+  /// Begins a recovery, in which earlier work is repeated and charged apart.
   void begin_recovery();
-  /// Ends what begin_recovery() began. Work that is enqueued already is still
-  /// charged apart.
+  /// Ends a recovery. Work that is enqueued already is still charged apart.
   void end_recovery();
 
   // -- bytes ------------------------------------------------------------------
 
-  /// Adds what a call moved.
+  /// Adds the bytes that a call moved.
   void count(const call_traffic& x);
   /// Returns the bytes that calls moved. Thread-safe.
   control::usage traffic() const;
-  /// Returns all that was used so far, except memory. Thread-safe.
+  /// Returns everything that was used so far, except memory. Thread-safe.
   control::usage used() const;
 
   // -- memory -----------------------------------------------------------------
@@ -57,19 +56,19 @@ public:
   std::uint64_t bytes() const noexcept {
     return is_off_devices_ ? 0 : bytes_.load();
   }
-  /// Asks the devices what the session costs them beside that.
+  /// Asks the devices what the session costs them besides bytes().
   void measure_side_memory();
   /// Returns what measure_side_memory() found last. Thread-safe.
   control::side_memory side_memory() const noexcept;
-  /// Notes that the process was checkpointed, so that none of its memory is on
-  /// its devices, or that it is back.
+  /// Records that the process was checkpointed, so that none of its memory is
+  /// on its devices, or that it is back.
   void note_off_devices(bool is) noexcept { is_off_devices_ = is; }
 
 private:
-  /// The part of the devices' time that the program is not charged for.
+  /// Holds the part of the devices' time that the program is not charged for.
   struct time_apart {
     std::atomic<std::uint64_t> ns{0};
-    /// How many devices have not ended the recovery. While there are any, all
+    /// Counts the devices that have not ended the recovery. Until all have, all
     /// of the time is apart.
     std::atomic<std::size_t> recovering{0};
   };
@@ -83,7 +82,7 @@ private:
   std::shared_ptr<time_apart> apart_ = std::make_shared<time_apart>();
   std::atomic<std::uint64_t> bytes_{0};
   std::atomic<bool> is_off_devices_{false};
-  /// Bytes; less than 0 where nobody can tell.
+  /// Hold bytes; negative values are unknown.
   std::atomic<std::int64_t> variables_{-1}, code_{-1}, context_{-1};
 };
 

@@ -1,4 +1,4 @@
-// The errors in which a session's devices ended.
+// The errors with which a session's devices failed.
 #pragma once
 
 #include "actors/worker/session/answers.hpp"
@@ -9,30 +9,31 @@
 
 namespace vgpu {
 
-/// Tells an error of the program's own from a device that failed by itself.
-/// Thread-safe.
+/// Distinguishes an error of the program's own from a device that failed by
+/// itself. Thread-safe.
 class session_health {
 public:
-  /// Whether an error says that a device failed without the program's doing.
+  /// Returns whether an error says that a device failed without the program's
+  /// fault.
   static bool is_loss(CUresult result) noexcept {
     return result == CUDA_ERROR_DEVICE_UNAVAILABLE ||
            result == CUDA_ERROR_ECC_UNCORRECTABLE ||
            result == CUDA_ERROR_NVLINK_UNCORRECTABLE;
   }
 
-  /// The first error of the program's own, or CUDA_SUCCESS.
+  /// Returns the first error of the program's own, or CUDA_SUCCESS.
   CUresult error() const noexcept {
     return static_cast<CUresult>(error_.load());
   }
-  /// The error by which a device failed, or CUDA_SUCCESS.
+  /// Returns the error with which a device failed, or CUDA_SUCCESS.
   CUresult lost() const noexcept { return static_cast<CUresult>(lost_.load()); }
 
-  /// Sets what is called once, by any thread, when a device fails. Call it
-  /// before any note().
+  /// Sets the function to call when a device fails, once and on any thread.
+  /// Call it before any note().
   void when_lost(std::function<void()> call) { when_lost_ = std::move(call); }
 
-  /// Notes how something ended. Returns false where the program must not hear
-  /// of it, because another worker takes the session up.
+  /// Records the outcome of work. Returns false where the program must not get
+  /// it, because another worker recovers the session.
   bool note(answer_sink& sink, CUresult result) {
     std::uint32_t none = 0;
     auto code = static_cast<std::uint32_t>(result);

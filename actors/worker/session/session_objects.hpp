@@ -1,4 +1,4 @@
-// Everything that a session has in its worker.
+// A session's objects in its worker.
 #pragma once
 
 #include "actors/compute/share_gate.hpp"
@@ -25,54 +25,55 @@
 
 namespace vgpu {
 
-/// What the calls of a session made and use. The executor owns it, and its
-/// thread alone touches it, except for what says that it is thread-safe. What
-/// is shared with completions is held by shared_ptr: a device may complete work
-/// until it is gone.
+/// Holds the objects that a session's calls made and use. The executor owns it.
+/// Only its thread uses it, except for the members marked as thread-safe. A
+/// shared_ptr holds what completions share, because a device may complete work
+/// until it is destroyed.
 struct session_objects {
   /// Opens window d of the session on device d. Throws std::runtime_error where
   /// the addresses of a window are taken.
   session_objects(std::vector<std::unique_ptr<device::device>> backends,
                   std::uint64_t quota);
-  /// Ends the devices before anything that their threads complete into.
+  /// Destroys the devices before anything that their completions use.
   ~session_objects();
   session_objects(const session_objects&) = delete;
   session_objects& operator=(const session_objects&) = delete;
 
-  /// Calls `then`, from any thread, when all work enqueued so far is done.
+  /// Calls `then`, on any thread, when all work enqueued so far is done.
   void when_idle(const std::function<void()>& then);
-  /// Waits for what the program knew to be done before a replay.
+  /// Waits for the work that the program knew to be done before a replay.
   status await_known();
-  /// Whether a driver placed variables, and no dry run has shown that a worker
-  /// that makes the session's objects again gets them in the same places.
+  /// Returns whether a driver placed variables, and no dry run has shown that
+  /// another worker gets the same addresses.
   bool needs_dry_run() const noexcept {
     return driver_placed && *driver_placed >= tried_until;
   }
-  /// Whether all that was begun ends without a further call, because no host
-  /// function has its turn still before it.
+  /// Returns whether all work ends without a further call, because no host
+  /// function is under way.
   bool may_stop() const noexcept { return functions.open == 0; }
 
   std::vector<device_slot> devices;
-  /// Where the session's work waits for its turn on each device.
+  /// Holds the gates at which the session's work waits for its turn on each
+  /// device.
   share_gates gates;
   session_account account{devices, gates};
 
-  /// The position in the log before which all calls were executed.
+  /// Holds the position in the log before which all calls were executed.
   std::uint64_t position = 0;
-  /// How many calls were executed. Thread-safe.
+  /// Counts the executed calls. Thread-safe.
   std::atomic<std::uint64_t> calls{0};
-  /// Calls before this were appended while an earlier worker served the
-  /// session.
+  /// Holds the position before which calls were appended while an earlier
+  /// worker served the session.
   std::uint64_t replay_until = 0;
-  /// The calls that make the session's objects again.
+  /// Holds the calls that make the session's objects.
   living_calls living;
-  /// The images of the session's modules, of which the last may not be whole.
+  /// Holds the images of the session's modules. The last one may be incomplete.
   std::map<call::digest, std::vector<std::byte>> images;
-  /// The last call by which a variable came to lie outside of its window, where
-  /// a GPU's driver placed it.
+  /// Holds the position of the last call for which a GPU's driver placed a
+  /// variable outside of its window.
   std::optional<std::uint64_t> driver_placed;
-  /// A dry run found that variables of calls before this position would lie
-  /// where they do.
+  /// Holds the position up to which a dry run has shown that variables get the
+  /// same addresses.
   std::uint64_t tried_until = 0;
 
   host_memory host;
@@ -81,7 +82,7 @@ struct session_objects {
   /// Serves other sessions' requests; null until the session shares something.
   std::unique_ptr<share_broker> broker;
 
-  /// Where answers go.
+  /// Receives the answers.
   std::shared_ptr<answer_sink> sink;
   std::shared_ptr<session_health> health = std::make_shared<session_health>();
   std::shared_ptr<console_output> output = std::make_shared<console_output>();

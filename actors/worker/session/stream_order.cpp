@@ -6,7 +6,7 @@ namespace vgpu {
 
 namespace {
 
-/// Clear of what programs name.
+/// Does not clash with programs' streams.
 constexpr stream_id hosts_stream{std::uint64_t{1} << 63};
 
 } // namespace
@@ -60,8 +60,8 @@ status stream_order::join(device::device& on, stream_id stream,
   return since < legacy_ ? wait_for(on, stream, legacy_stream) : status{};
 }
 
-/// Later work of the other stream may be waited for as well; never work that
-/// waits for this stream's future.
+/// Makes `stream` wait for `other`, perhaps also for later work of `other`, but
+/// never for work that waits for this stream's future.
 status stream_order::wait_for(device::device& on, stream_id stream,
                               stream_id other) {
   if (other == stream || on.idle(other))

@@ -1,4 +1,4 @@
-// Order between streams that CUDA promises and a device does not know of.
+// The order between streams that CUDA promises and a device does not keep.
 #pragma once
 
 #include "devices/interface/device.hpp"
@@ -9,42 +9,43 @@
 
 namespace vgpu {
 
-/// Of one device; one thread.
+/// Keeps this order on one device. Not thread-safe.
 ///
-/// A synchronous copy or memset is done, for whatever is enqueued after it, in
-/// any stream, although nothing here waits for it; memory that was freed is not
-/// touched before the work that used it is done. What is to come first is only
-/// noted; a stream catches up when it is next used.
+/// CUDA promises that a synchronous copy or memset is done before anything that
+/// is enqueued after it, in any stream, and that freed memory is not used again
+/// before its work is done. The worker does not wait for either. It only notes
+/// what comes first, and a stream catches up when it is next used.
 class stream_order {
 public:
-  /// All that was enqueued in the legacy stream comes before all that will be
-  /// enqueued anywhere.
+  /// Orders everything in the legacy stream before everything enqueued later,
+  /// in any stream.
   void after_legacy() noexcept { legacy_ = ++now_; }
-  /// All that was enqueued in any stream does.
+  /// Orders everything in any stream before everything enqueued later.
   void after_all() noexcept { all_ = ++now_; }
 
-  /// Call before enqueueing in `stream`: makes it wait for what it must.
+  /// Makes `stream` wait for the work that must precede it. Call it before
+  /// enqueueing.
   status join(device::device& on, stream_id stream,
               const std::unordered_set<stream_id>& streams);
 
-  /// The device's stream for what a program's host does with managed memory: no
-  /// program's work is enqueued in it, and it waits for none. Made when it is
-  /// first wanted.
+  /// Returns the device's stream for the host's use of managed memory. No work
+  /// of a program is enqueued in it, and it waits for none. It is made at first
+  /// use.
   result<stream_id> host_stream(device::device& on);
-  /// All that was enqueued in the host's stream comes before all that will be
-  /// enqueued anywhere.
+  /// Orders everything in the host's stream before everything enqueued later,
+  /// in any stream.
   void after_host() noexcept { host_ = ++now_; }
-  /// What comes in the host's stream waits for what is in `other`.
+  /// Makes the host's stream wait for what is in `other`.
   status host_behind(device::device& on, stream_id other);
 
-  /// An event of our own behind what is in `stream` by now.
+  /// Records an event of our own after what is in `stream` now.
   result<event_id> mark(device::device& on, stream_id stream);
-  /// What comes in the host's stream waits for a mark, which is gone then.
+  /// Makes the host's stream wait for a mark, and destroys the mark.
   status host_behind(device::device& on, event_id mark);
 
   void forget(stream_id stream) { seen_.erase(stream); }
 
-  /// What join() would make the stream wait for.
+  /// Return whether join() would make the stream wait.
   bool awaits_all(stream_id stream) const { return since(stream) < all_; }
   bool awaits_legacy(stream_id stream) const { return since(stream) < legacy_; }
 
@@ -61,7 +62,7 @@ private:
   std::uint64_t host_ = 0;
   bool has_host_stream_ = false;
   std::unordered_map<stream_id, std::uint64_t> seen_;
-  /// Events of our own, apart from those that programs create.
+  /// Numbers our own events, apart from those that programs create.
   std::uint64_t next_event_ = std::uint64_t{1} << 63;
 };
 

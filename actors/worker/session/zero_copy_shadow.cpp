@@ -11,7 +11,7 @@ namespace vgpu {
 
 namespace {
 
-/// Kernels write to it meanwhile.
+/// Returns the memory, to which kernels write meanwhile.
 std::byte* memory_at(device_address x) {
   return reinterpret_cast<std::byte*>(x); // NOLINT: the host window's
 }
@@ -36,7 +36,7 @@ status zero_copy_shadow::watch(device_address address, std::uint64_t bytes,
   return {};
 }
 
-/// With the lock.
+/// Requires the lock.
 void zero_copy_shadow::drop(device_address address) {
   if (auto gone = ranges_.extract(address))
     bytes_ -= gone.mapped().before.size();
@@ -59,8 +59,8 @@ status zero_copy_shadow::write(std::span<const changed_line> lines) {
         x.address - known->first >= known->second.before.size())
       return cuda_fault(
           CUDA_ERROR_INVALID_VALUE,
-          "the program wrote to host memory of which it is not known "
-          "that kernels use it in place");
+          "the program's writes are outside of the host memory that kernels "
+          "use in place");
     auto* to = memory_at(x.address);
     auto* before = &known->second.before[x.address - known->first];
     each_change(x, [&](std::size_t i, std::byte now) {

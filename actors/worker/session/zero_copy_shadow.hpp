@@ -1,5 +1,5 @@
-// A worker's copy of host memory that kernels use in place, where its program
-// is elsewhere.
+// A worker's copy of host memory that kernels use in place, for a program
+// elsewhere.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -15,33 +15,35 @@
 
 namespace vgpu {
 
-/// Natively both sides have one memory. Here what the program wrote comes with
-/// the calls (call::zero_copy_write), and what kernels wrote goes back before
-/// whatever tells the program that something is done: so it finds what CUDA
-/// lets it count on. Bytes that one side writes are the other's to read; of
-/// what both write at the same time either may be kept.
+/// Keeps this copy in step. On one host both sides share one memory. Here the
+/// program's writes come with the calls (call::zero_copy_write). The kernels'
+/// writes go back before any answer which shows that work is done, so the
+/// program sees what CUDA promises. Bytes that one side writes are for the
+/// other to read. If both write the same bytes at the same time, either value
+/// may remain.
 ///
-/// The memory lies at its own addresses, in this process. Thread-safe.
+/// The memory has the same addresses in this process. Thread-safe.
 class zero_copy_shadow {
 public:
-  /// Of how many ranges, and bytes in all, it keeps account.
+  /// Limit the number of ranges, and their bytes in total.
   static constexpr std::size_t most_ranges = 4096;
   static constexpr std::uint64_t most_bytes = std::uint64_t{64} << 30;
 
-  /// From now on it is told what kernels write here. `address` is a multiple of
-  /// a line's bytes. `replayed`: the program has heard of some of it from an
-  /// earlier worker, and is told all of it at first.
+  /// Watches what kernels write in this range from now on. `address` is a
+  /// multiple of a line's bytes. `replayed` says that an earlier worker has
+  /// reported some of it, so that the next changes() returns all of it.
   status watch(device_address address, std::uint64_t bytes, bool replayed);
   void forget(device_address address);
   bool any() const noexcept { return any_.load(std::memory_order_relaxed); }
 
-  /// What the program wrote. A fault where something of it is not watched.
+  /// Applies the program's writes. Fails where some of it is not watched.
   status write(std::span<const changed_line> lines);
 
-  /// All of it came out of a state: likewise.
+  /// Records that a state restored all of the memory, so that the next
+  /// changes() returns all of it.
   void restored();
 
-  /// What kernels wrote since it was last asked.
+  /// Returns what kernels wrote since the last call.
   std::vector<changed_line> changes();
 
 private:
@@ -49,12 +51,12 @@ private:
 
   struct range {
     std::vector<std::byte> before;
-    bool untold = false; // all of it
+    bool untold = false; // report all of it next
   };
   std::atomic<bool> any_ = false;
   std::mutex mutex_;
   std::map<device_address, range> ranges_;
-  std::uint64_t bytes_ = 0; // of all of them
+  std::uint64_t bytes_ = 0; // of all ranges
 };
 
 } // namespace vgpu
