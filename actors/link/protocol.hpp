@@ -89,7 +89,7 @@ inline constexpr std::tuple messages{
     said(from_nobody, WIRE_CHOICE(restore_process, RestoreProcess)),
 };
 
-/// One of them.
+/// Holds any of the messages above.
 using body = one_of_choices<decltype(messages)>;
 
 /// Holds one message with its sender and request number.
