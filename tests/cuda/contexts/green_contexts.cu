@@ -35,8 +35,7 @@ struct parts {
   }
 };
 
-// -- resources
-// -----------------------------------------------------------------
+// -- resources ----------------------------------------------------------------
 
 static void cutting(unsigned flags, unsigned least) {
   auto whole = all_of_device();
@@ -101,8 +100,7 @@ static void resources() {
   ANSWER(CUDA_SUCCESS, cuDevResourceGenerateDesc(&desc, twice, 2));
 }
 
-// -- contexts
-// ------------------------------------------------------------------
+// -- contexts -----------------------------------------------------------------
 
 static void contexts(const parts& of) {
   printf("contexts\n");
@@ -171,8 +169,7 @@ static void contexts(const parts& of) {
   CHECK(cuGreenCtxDestroy(green));
 }
 
-// -- streams
-// --------------------------------------------------------------------
+// -- streams ------------------------------------------------------------------
 
 static void streams(const parts& of) {
   printf("streams\n");
@@ -227,8 +224,7 @@ static void streams(const parts& of) {
   ANSWER(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuStreamDestroy(made));
 }
 
-// -- work
-// -----------------------------------------------------------------------
+// -- work ---------------------------------------------------------------------
 
 /// Both halves count, in their streams and their default streams, and what one
 /// did is there when the other goes on.

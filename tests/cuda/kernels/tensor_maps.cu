@@ -171,8 +171,7 @@ static void answers_to_places(const arguments& a) {
   CHECK(cuCtxPushCurrent(current));
 }
 
-// -- copies by maps
-// ---------------------------------------------------------------
+// -- copies by maps -----------------------------------------------------------
 
 // Thread i of 256 takes element i of the tile at (x, y), as the copy left it in
 // shared memory.

@@ -151,8 +151,7 @@ static void round_trip(memory& m) {
   printf("what the host has arrives\n");
 }
 
-// -- boxes
-// -----------------------------------------------------------------------
+// -- boxes --------------------------------------------------------------------
 
 static CUDA_MEMCPY3D_BATCH_OP box(CUdeviceptr to, CUdeviceptr from) {
   CUDA_MEMCPY3D_BATCH_OP x;
