@@ -1,12 +1,12 @@
-# cuda_program(TARGET SOURCE...) compiles .cu files as their readers would:
-# plain nvcc, its default options, the static cudart. The program is named
-# after the first source and lies in the current binary directory. What a
-# program needs beyond that stands in its first source, in a line
+# cuda_program(TARGET SOURCE...) compiles .cu files as a user would, with nvcc,
+# its default options and the static cudart. The program is named after the
+# first source and lies in the current binary directory. Further options are in
+# the first source, in a line
 #   // nvcc: OPTION...
-# which the native runner of tests/truth reads as well. The target is not part
-# of `all` in a sanitizer build: sanitizers are about our own processes. With
-# GROUP it is no part of `all` anywhere, but of that target, which tests build
-# that need it.
+# which the native runner of tests/truth reads as well. In a sanitizer build the
+# target is not part of `all`, because sanitizers check our own processes. With
+# GROUP the target is never part of `all`, but of the target GROUP, which the
+# tests that need it build.
 function(cuda_program target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "GROUP" "")
   set(sources ${arg_UNPARSED_ARGUMENTS})
@@ -18,7 +18,7 @@ function(cuda_program target)
   file(STRINGS ${main} options REGEX "^// nvcc: " LIMIT_COUNT 1)
   string(REGEX REPLACE "^// nvcc: " "" options "${options}")
   separate_arguments(options UNIX_COMMAND "${options}")
-  # Libraries belong to the last step alone.
+  # Only the last step takes libraries.
   set(compile_options ${options})
   list(FILTER compile_options EXCLUDE REGEX "^-l")
 

@@ -1,5 +1,5 @@
-// What the examples share: stopping at a CUDA error, and reading sizes from
-// the command line.
+// Functions that the examples share: they end the program at a CUDA error, and
+// read sizes from the command line.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,8 +19,8 @@ inline void check(cudaError_t result, const char* what) {
   std::exit(1);
 }
 
-/// One optional, positional number on the command line; `value` holds the
-/// default before and the chosen value after parse_arguments.
+/// Describes one optional, positional number on the command line. `value` holds
+/// the default before parse_arguments(), and the chosen value after it.
 struct argument {
   const char* name;
   long* value;
@@ -41,11 +41,11 @@ inline void print_usage(const char* program, const char* purpose,
 }
 
 /// Reads the numbers in order. `--help` prints the usage and ends the program
-/// with 0; anything that is not a number in range ends it with 2.
+/// with 0. An argument that is not a number in range ends it with 2.
 inline void parse_arguments(int argc, char** argv, const char* program,
                             const char* purpose,
                             const std::vector<argument>& arguments) {
-  // `program` may go on with arguments that it reads itself.
+  // After its name, `program` may list arguments that the program reads itself.
   int name_length = static_cast<int>(std::strcspn(program, " "));
   for (int i = 1; i < argc; ++i) {
     if (!std::strcmp(argv[i], "--help") || !std::strcmp(argv[i], "-h")) {

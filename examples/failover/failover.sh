@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A node dies under a running program, and the program does not notice: runs
-# heat undisturbed, then on two nodes of which the one that serves it is
-# killed half way, and compares what the two runs print bit by bit.
+# Shows that a program does not notice the loss of its node: runs heat
+# undisturbed, then on two nodes, kills the node that serves it half way, and
+# compares the output of the two runs bit by bit.
 set -euo pipefail
 
 usage() {
@@ -74,7 +74,7 @@ trap 'exit 143' TERM
 
 now() { printf '%s\n' "$EPOCHREALTIME"; }
 
-# Each line of the program with the time at which it came.
+# Puts the time in front of each line.
 stamp() {
   local line
   while IFS= read -r line; do
@@ -115,7 +115,7 @@ tail -n 2 "$work/undisturbed" | sed 's/^/   /'
 
 echo "2. the same on two nodes, one of which dies half way"
 mkdir -m 700 "$cluster"
-# Not with this script's output, which the daemons would keep open.
+# The daemons must not inherit this script's output, which they would keep open.
 "$vgpu" up --nodes 2 --run-dir "$cluster" </dev/null >"$work/up.log" 2>&1 ||
   { cat "$work/up.log" >&2; die "vgpu up failed"; }
 export VGPU_MANAGER=ipc://$cluster/manager.sock
@@ -155,14 +155,14 @@ fi
 killed=$(<"$work/killed.time") node=$(<"$work/killed.node")
 "$vgpu" events --json >"$work/events"
 
-# Seconds since the kill, as +0.123 s.
+# Prints the seconds since the kill, as +0.123 s.
 since() {
   awk -v a="$killed" -v b="$1" 'BEGIN { printf "%+8.3f s", b - a }'
 }
 
-# The first event of a kind (a regular expression) after the kill, as JSON.
-# The clocks of two processes are read at slightly different moments, so a
-# little earlier counts as after.
+# Prints the first event of a kind (a regular expression) after the kill, as
+# JSON. Two processes read their clocks at slightly different times, so an event
+# shortly before the kill counts as well.
 event() {
   jq -c -n --arg kind "$1" --argjson killed "$killed" '
     first(inputs | select((.kind | test($kind))

@@ -1,14 +1,15 @@
-// Heat spreads over a square plate whose rim is kept at fixed temperatures:
-// Jacobi's method, one launch a step. The same arguments give the same bits
-// on every run and every device, so two runs can be compared line by line.
+// Computes how heat spreads over a square plate with fixed temperatures at the
+// rim, by Jacobi's method with one launch per step. The same arguments give the
+// same bits in every run and on every device, so two runs can be compared line
+// by line.
 #include "../example.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <thread>
 
-// No product is followed by an addition: nothing can be fused, and the host
-// rounds as the GPU does.
+// No product is followed by an addition, so the compiler cannot fuse anything,
+// and host and GPU round in the same way.
 __host__ __device__ float mean(float up, float down, float left, float right) {
   return ((up + down) + (left + right)) * 0.25f;
 }
@@ -22,7 +23,7 @@ __global__ void step(const float* from, float* to, int n) {
   }
 }
 
-// One block a row; the order of the additions is fixed.
+// One block sums a row, in a fixed order of additions.
 constexpr int sum_threads = 64;
 
 __global__ void sum_rows(const float* plate, double* sums, int n) {
@@ -50,7 +51,7 @@ static std::vector<float> cold_plate(int n) {
   return plate;
 }
 
-/// What `steps` steps make of the plate, computed by the host.
+/// Returns the plate after `steps` steps, computed by the host.
 static std::vector<float> expected_plate(int n, long steps) {
   auto from = cold_plate(n);
   auto to = from;

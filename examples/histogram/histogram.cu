@@ -1,5 +1,5 @@
-// Counts byte values: each block in shared memory first, then all blocks
-// together with atomic additions to global memory.
+// Counts byte values: each block first counts in shared memory, then all blocks
+// add their counts to global memory atomically.
 #include "../example.hpp"
 
 constexpr int bins = 256;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <png.h>
 
-// Every product is fused by hand, so that host and GPU round alike.
+// Every product is fused explicitly, so that host and GPU round alike.
 __host__ __device__ int escape_count(float cx, float cy, int most) {
   float x = 0, y = 0;
   for (int i = 0; i < most; ++i) {

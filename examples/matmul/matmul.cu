@@ -32,8 +32,8 @@ int main(int argc, char** argv) {
                   {{"size", &size, 1, 4096, "rows of each matrix"}});
   int n = static_cast<int>(size);
 
-  // Small whole numbers: every product and sum is exact in a float, whatever
-  // the order of the additions.
+  // With small whole numbers, every product and sum is exact in a float, in any
+  // order of the additions.
   std::vector<float> a(n * n), b(n * n), c(n * n);
   for (int i = 0; i < n * n; ++i) {
     a[i] = static_cast<float>(i % 7 - 3);

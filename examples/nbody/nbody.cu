@@ -1,4 +1,5 @@
-// Bodies that attract one another, every pair computed in every step.
+// Simulates bodies that attract each other, and computes every pair in every
+// step.
 #include "../example.hpp"
 
 #include <cmath>
@@ -122,7 +123,7 @@ int main(int argc, char** argv) {
     worst = std::fmax(worst, std::fabs(position[i].y - bodies[i].y));
     worst = std::fmax(worst, std::fabs(position[i].z - bodies[i].z));
   }
-  // Single against double precision; the bodies fill a cube of side 1.
+  // Compares single with double precision. The bodies fill a cube of side 1.
   bool right = worst < 1e-5 * static_cast<double>(steps);
   std::printf("nbody: %d bodies, %ld steps, within %.1e of the host, %s\n", n,
               steps, worst, right ? "right" : "WRONG");

@@ -1,6 +1,7 @@
-// A placement policy of one's own: the first GPU, by the nodes' names, that has
-// the memory and promises no more compute than it has. Later nodes stay empty,
-// and can be switched off. Who wants a GPU that promises too much then waits.
+// A placement policy of your own: it chooses the first GPU, by the nodes'
+// names, that has the memory and does not promise more compute than it has.
+// Later nodes stay empty, and can be switched off. If every GPU would promise
+// too much, the vGPU waits.
 //
 //   c++ -std=c++20 -shared -fPIC -I SOURCE first_fit.cpp -o libfirst_fit.so
 //   vgpu-manager --placement-policy ./libfirst_fit.so
@@ -14,7 +15,7 @@ namespace {
 
 using namespace vgpu::policy;
 
-/// Whether what was asked for leaves this GPU in question.
+/// Returns whether the constraints allow this GPU.
 bool is_wished(const node_view& node, const pgpu_view& gpu,
                const demand& what) {
   auto among = [&](const std::vector<place>& places) {

@@ -1,4 +1,4 @@
-// Sums an array: registers, then warp shuffles, then one value a block.
+// Sums an array: in registers, then by warp shuffles, then one value per block.
 #include "../example.hpp"
 
 constexpr int block_size = 256;

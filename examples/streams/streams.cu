@@ -1,5 +1,5 @@
-// Copies and kernels that overlap: chunks of pinned memory travel through
-// several streams, and events time the whole.
+// Overlaps copies and kernels: chunks of pinned memory pass through several
+// streams, and events measure the time.
 #include "../example.hpp"
 
 constexpr int streams = 4;
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
         "cudaEventElapsedTime");
 
   for (long i = 0; i < chunks * n; ++i) {
-    float expected = (in[i] * 2 + 3) * in[i] + 1; // exact: whole and small
+    float expected = (in[i] * 2 + 3) * in[i] + 1; // exact for small integers
     if (out[i] != expected) {
       std::printf("streams: element %ld is %g, expected %g\n", i, out[i],
                   expected);

@@ -9,7 +9,7 @@
 
 namespace vgpu {
 
-/// Fields by name, with the text of their values as set_field() takes it.
+/// Holds fields by name, with the text of their values for set_field().
 using field_texts = std::vector<std::pair<std::string, std::string>>;
 
 /// Returns the file of profiles: $VGPU_PROFILES if it is set, or else the first

@@ -1,4 +1,4 @@
-// `vgpu up` and `vgpu down`, and the commands that break a cluster on purpose.
+// `vgpu up` and `vgpu down`, and the commands that inject faults.
 #include "actors/link/host.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
@@ -164,7 +164,7 @@ void add_manager_command(CLI::App& app, job& todo, const char* name,
   sub->callback([dir, run, &todo] { todo = [dir, run] { return run(*dir); }; });
 }
 
-// -- what breaks on purpose ---------------------------------------------------
+// -- injected faults ----------------------------------------------------------
 
 result<json> ask_status(command_client& manager) {
   auto got = manager.ask(control::status_request{}, patience);

@@ -11,8 +11,8 @@ namespace vgpu {
 namespace {
 
 constexpr std::uint32_t idle_ms = 5'000;
-// This is as many as a program is likely to ask for, since a later program
-// finds the same cluster.
+// This is the largest number that a program is likely to request. Later
+// programs use the same cluster.
 constexpr unsigned gpus = 8;
 
 } // namespace

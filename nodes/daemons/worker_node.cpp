@@ -217,7 +217,7 @@ int list_nvidia() {
   ::_exit(0);
 }
 
-/// Checkpoints or restores the parent process, which asked for it. A process
+/// Checkpoints or restores the parent process, which requested it. A process
 /// cannot do this to itself, because its calls into the driver block from the
 /// first step on. The effect of a step outlives this process, so another one
 /// can continue.

@@ -29,8 +29,8 @@ using boost::system::error_code;
 constexpr std::uint64_t largest_answer = std::uint64_t{8} << 20;
 constexpr std::size_t most_members = 16;
 
-/// An exchange is one question on its way: connect, unless there is a
-/// connection, write, read. Only the client's thread uses it.
+/// An exchange sends one question and receives its answer. It connects first,
+/// unless there is a connection. Only the client's thread uses it.
 class exchange final : public std::enable_shared_from_this<exchange> {
 public:
   using stream = std::unique_ptr<beast::tcp_stream>;
@@ -133,7 +133,7 @@ private:
   asio::ip::tcp::resolver resolver_;
   etcd_member to_;
   etcd::question what_;
-  then done_; // empty: nobody waits
+  then done_; // empty: nothing waits for the answer
   http::request<http::string_body> request_;
   std::optional<http::response_parser<http::string_body>> parser_;
   beast::flat_buffer buffer_;

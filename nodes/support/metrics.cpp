@@ -20,7 +20,7 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using labels = std::vector<ClientMetric::Label>;
 
-/// Families by name, in the order of their first metric.
+/// Holds families by name, in the order of their first metric.
 class families {
 public:
   void gauge(const char* name, const char* help, labels of, double value) {

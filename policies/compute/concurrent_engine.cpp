@@ -8,61 +8,66 @@ namespace vgpu::policy {
 
 namespace {
 
-/// For how many quanta the gain is measured before it is judged. Of long
-/// kernels several end in that.
+/// Gives the length of a measurement of the gain, in quanta. Several long
+/// kernels end within it.
 constexpr share_ns measured_for = 16;
-/// With less than this done in a second, turns do as well.
+/// Gives the smallest gain of running concurrently, in seconds of work per
+/// second. With a smaller gain, turns are as good.
 constexpr double least_gain = 1.05;
-/// The same once sessions run concurrently.
+/// Gives the smallest gain in the measurements after the first.
 constexpr double least_gain_later = 1;
-/// Where the device works for less than this part of the time, no session is in
-/// another's way there.
+/// A device that works for less than this part of the time has room for all, so
+/// no session hinders another one.
 constexpr double slack_below = 0.7;
-/// Work that takes this much longer than alone is hindered.
+/// Work is hindered if it takes this many times as long as alone.
 constexpr double hindered_from = 1.06;
-/// Over how many quanta of a session's work that is judged: a session that
-/// waits for it would otherwise be admitted as soon as that has helped.
+/// Gives the quanta of a session's work over which takes_longer() averages.
+/// With a shorter average, a session that waits for a hindered one would be
+/// admitted as soon as its waiting helps.
 constexpr double remembered_long = 5;
 /// After sessions first ran concurrently for this long, a round of turns
-/// measures again what work takes alone, as not much was known then.
+/// measures again what work takes alone, because the first measurement is
+/// rough.
 constexpr share_ns first_refresh = 1'000'000'000;
-/// Later it does where the device's predicted load has changed by this part,
-/// which may be because a prediction is wrong,
+/// A round of turns measures again when the device's predicted load has changed
+/// by this part, because a prediction may be wrong.
 constexpr double changed_by = 0.15;
-/// but not sooner than after this,
+/// Gives the shortest time before a measurement because of a changed load.
 constexpr share_ns soonest_refresh = 2'000'000'000;
-/// and in any case after this.
+/// Gives the longest time between two measurements.
 constexpr share_ns last_refresh = 60'000'000'000;
-/// Work is known when the smaller of what is predicted and what it took is this
-/// part of the larger.
+/// Work is known when the smaller of its predicted and its measured time is at
+/// least this part of the larger.
 constexpr double least_known = 0.8;
-/// After this many rounds of turns nothing better will be known.
+/// After this many rounds of turns, further turns do not improve predictions.
 constexpr std::uint32_t most_rounds = 4;
-/// After a vain trial the next one comes after this, and ever later.
+/// Gives the delay before the next trial after a trial without gain. It doubles
+/// each time.
 constexpr share_ns first_patience = 1'000'000'000;
 constexpr share_ns last_patience = 32'000'000'000;
 
-/// A session that waits for another is admitted again when it is ahead by this
-/// part of a quantum: woken sooner, it would soon wait again.
+/// A session that waits for another one is admitted again when its lead has
+/// shrunk to this part of a quantum. If it were admitted earlier, it would
+/// start and stop more often.
 constexpr double resumed_at = 0.75;
-/// How many quanta are kept for a session that did not use its part.
+/// Gives the quanta that a session without work may lag behind.
 constexpr double most_saved = 1;
-/// The same for one that had work all the while.
+/// Gives the quanta that a session with work may lag behind.
 constexpr double most_owed = 8;
 
 } // namespace
 
-/// Whether a session's work takes longer than alone, and not because the host
-/// is slower in bringing it: it waited for the device.
+/// Returns whether a session's work takes longer than alone because of the
+/// device. Time that the host takes to bring the work does not count.
 bool concurrent_engine::takes_longer(const share_seat& x) {
   const auto& mine = x.concurrent;
   return std::min(mine.took_ - mine.predicted_, mine.awaited_) >
          (hindered_from - 1) * mine.predicted_;
 }
 
-/// Whether other sessions are in the way of a session's work, and not its own
-/// limit: it waits for one of them, or takes longer than alone. Work that does
-/// not end tells nothing.
+/// Returns whether other sessions, and not its own limit, hinder a session: it
+/// waits for one of them, or its work takes longer than alone. Work that does
+/// not end does not count.
 bool concurrent_engine::is_hindered(const share_seat& x, share_ns now) const {
   if (state_.slack_ != 0 || x.spent != 0)
     return false;
@@ -76,8 +81,8 @@ std::uint32_t concurrent_engine::taken_seats() const {
       accounts_.seated(), [](const share_seat& x) { return x.taken != 0; }));
 }
 
-/// Whether at least two sessions had work within the last round of turns, and
-/// what that takes was predicted of each.
+/// Returns whether at least two sessions had work within the last round of
+/// turns, and the predictions for all of these are good.
 bool concurrent_engine::several_are_known(share_ns now) const {
   auto round = static_cast<share_ns>(taken_seats() + 1) *
                std::max(table_.rules.quantum, table_.turns.lately());
@@ -96,7 +101,8 @@ bool concurrent_engine::several_are_known(share_ns now) const {
   return active > 1;
 }
 
-/// Whether all have had a turn since, and it is known what their work takes.
+/// Returns whether all sessions had a turn since the last return to turns, and
+/// the time that their work takes is known.
 bool concurrent_engine::may_try(share_ns now) const {
   auto round = taken_seats() + 1;
   return state_.turns_since_ >= round && several_are_known(now);
@@ -107,7 +113,7 @@ void concurrent_engine::measure_from(share_ns now) {
   state_.progress_ = state_.worked_ = 0;
 }
 
-/// Whether it is time to measure again what work takes alone.
+/// Returns whether it is time to measure again what work takes alone.
 bool concurrent_engine::is_stale(double load, share_ns now) const {
   auto lasts = now - state_.tried_at_;
   auto changed = state_.slack_ == 0 && std::abs(load - state_.usual_load_) >
@@ -138,7 +144,7 @@ void concurrent_engine::measure_gain(share_ns now) {
   }
 }
 
-/// Newcomers begin where the last of the active sessions is.
+/// Makes new sessions begin at the least virtual time of the active ones.
 void concurrent_engine::note_reached() {
   auto least = std::numeric_limits<double>::max();
   for (const auto& x : accounts_.seated())
@@ -148,15 +154,16 @@ void concurrent_engine::note_reached() {
     table_.virtual_now = std::max(table_.virtual_now, least);
 }
 
-/// A session without work, or with all that it could use or may, has saved
-/// little up. One that had work all the while is owed more, but not for ever.
+/// Limits how far a session lags behind. A session that always had work may lag
+/// further than one without.
 void concurrent_engine::limit_saved(share_seat& x) {
   auto kept = share_accounts::is_active(x) ? most_owed : most_saved;
   x.virtual_time =
       std::max(x.virtual_time, table_.virtual_now - kept * accounts_.quantum());
 }
 
-/// Only a session that is ahead of most waits.
+/// Returns whether a session need not wait for another one. A session below the
+/// average virtual time never waits.
 bool concurrent_engine::waits_for_nobody(const share_seat& x,
                                          share_ns now) const {
   auto mine = share_accounts::reached_by(x);
@@ -170,9 +177,9 @@ bool concurrent_engine::waits_for_nobody(const share_seat& x,
   });
 }
 
-/// How long a session's turns last for its work to have its place for a
-/// nanosecond: one that leaves the device idle in between has it alone all the
-/// same.
+/// Returns how much longer a session's turns are than the time for which its
+/// work had a place in the device. A session that leaves the device idle during
+/// its turn still has the device to itself.
 double concurrent_engine::in_turns(const share_seat& x) {
   const auto& mine = x.concurrent;
   return mine.turns_held_ > 0
@@ -236,8 +243,8 @@ void concurrent_engine::begin(share_ns now) {
     x.concurrent.predicted_ = x.concurrent.took_ = x.concurrent.awaited_ = 0;
 }
 
-/// For a round at least, in which each has a turn that measures what its work
-/// takes alone.
+/// Returns to turns for at least one round, in which each session has a turn
+/// that measures what its work takes alone.
 void concurrent_engine::part() {
   state_.draining_ |= state_.on_;
   table_.virtual_now =

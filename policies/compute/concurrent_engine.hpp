@@ -1,22 +1,23 @@
-// Sessions that use a device at the same time, as each by itself leaves much of
-// it idle: floods of short kernels, which take longer to launch than to run,
-// and copies beside kernels.
+// Sessions that use a device at the same time, because each alone would leave
+// much of it idle: sessions with many short kernels, which take longer to
+// launch than to run, or with copies that can overlap kernels.
 #pragma once
 
 #include "policies/compute/share_accounts.hpp"
 
 namespace vgpu::policy {
 
-/// Decides when sessions run concurrently, and which of them waits then.
+/// Decides when sessions run concurrently, and which of them wait meanwhile.
 ///
-/// What a piece of work takes alone is known from turns. If sessions that run
-/// concurrently get more done in a second than takes a second alone, that is
-/// more than turns could give them. The engine tries it now and then, and goes
-/// on for as long as it is so. Meanwhile sessions are charged with what work
-/// takes alone, and not with how long it took among others'. A session that
-/// gets ahead of another by that waits, but only for one that is slower than
-/// alone and has nothing to do but to wait for the device: any other session
-/// could do no more, or is held up by its host, and is owed nothing.
+/// Turns measure how long each piece of work takes alone. If concurrent
+/// sessions complete, within a second, work that would take more than a second
+/// in turns, running concurrently is a gain. The engine tries it from time to
+/// time, and continues as long as there is a gain. Meanwhile it charges
+/// sessions with the time that their work takes alone, not with the time that
+/// it took among other work. A session that is ahead of another one waits, but
+/// only for a session that is slower than alone because it waits for the
+/// device. Any other session has no more work, or is slowed by its host, so
+/// waiting for it would not help.
 ///
 /// A view of a table under one policy, made for one call.
 class concurrent_engine {
@@ -26,31 +27,32 @@ public:
   concurrent_engine(share_table& table, const share_policy_row& policy)
       : table_(table), state_(table.concurrent), accounts_(table, policy) {}
 
-  /// Whether the seat may bring work now, while sessions run concurrently.
+  /// Returns whether the seat may bring work now, while sessions run
+  /// concurrently.
   bool may_join(std::int32_t seat, share_ns now);
-  /// The seat's next work is a long copy, for which a device has engines that
-  /// kernels do not use.
+  /// Says whether the seat's next work is a long copy, for which a device has
+  /// engines that kernels do not use.
   void set_copies(std::int32_t seat, bool copies);
-  /// Notes work that is done, as turn_engine::charge() has it.
+  /// Records finished work, with the arguments of turn_engine::charge().
   void note_done(std::int32_t seat, const share_work& predicted,
                  const share_work& took, share_ns now);
-  /// Notes that a turn begins.
+  /// Records that a turn begins.
   void note_turn_begins() { ++state_.turns_since_; }
-  /// Notes how long a turn of the seat took.
+  /// Records how long a turn of the seat took.
   void note_turn_took(std::int32_t seat, share_ns took);
 
-  /// Lets sessions run concurrently from now on, if it is time to try. For when
-  /// no turn is under way.
+  /// Lets sessions run concurrently from now on, if it is time to try. Returns
+  /// whether it did. Precondition: no seat has a turn.
   bool try_begin(share_ns now);
-  /// Lets them from now on in any case.
+  /// Lets sessions run concurrently from now on.
   void begin(share_ns now);
-  /// Returns to turns: there is work of which nobody knows what it takes.
+  /// Returns to turns, for example because it is unknown what some work takes.
   void part();
-  /// Returns to turns, and forgets what was tried: the seats or rules changed.
+  /// Returns to turns, and forgets all trials, because seats or rules changed.
   void part_anew();
 
-  /// Whether work is in the device that was brought concurrently. Work that
-  /// does not end is not waited for.
+  /// Returns whether the device still has work that was brought concurrently.
+  /// Work that does not end does not count.
   bool drains(share_ns now);
 
 private:

@@ -1,6 +1,7 @@
-// What workers and pGPUs call to share a device: functions on a share_table,
-// each of which asks the engine in charge under the table's policy. The
-// engines' headers say what each function does. Their callers exclude others.
+// The functions by which workers and pGPU actors share a device. Each calls the
+// engine that is in charge under the table's policy, and the engines' headers
+// say what it does. Callers must ensure that only one of them uses a
+// share_table at a time.
 #pragma once
 
 #include "policies/compute/share_seating.hpp"
@@ -20,7 +21,7 @@ inline void set_claim(share_table& table, std::int32_t seat,
                       const share_claim& claim, share_ns now) {
   share_seating{table}.set_claim(seat, claim, now);
 }
-/// Shares by these rules from now on.
+/// Sets the rules that apply from now on.
 inline void set_rules(share_table& table, const share_rules& rules,
                       share_ns now) {
   share_seating{table}.settle(now);
@@ -79,7 +80,7 @@ inline share_outcome arbitrate(share_table& table, share_ns now) {
 
 // -- sessions that run concurrently (concurrent_engine.hpp) -------------------
 
-/// Whether sessions run concurrently now.
+/// Returns whether sessions run concurrently now.
 inline bool is_concurrent(const share_table& table) {
   return table.concurrent.is_on();
 }

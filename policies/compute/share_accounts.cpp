@@ -6,15 +6,17 @@ namespace vgpu::policy {
 
 namespace {
 
-/// What is left to sessions without a promise, at least, in all.
+/// Gives the smallest part of the device that is left to all sessions without a
+/// promise together.
 constexpr double least_rest = 0.05;
-/// How much credit is kept for later, in quanta. A session that waits while
+/// Gives the largest credit of a session, in quanta. A session that waits while
 /// others have their turns needs it.
 constexpr double most_credit = 2;
-/// The same for threads. They do not wait for turns to end, and more would only
-/// let a session that was idle exceed its limit for a while.
+/// Gives the largest credit of a session where there are threads and no turns.
+/// Threads do not wait for turns to end, so with more credit an idle session
+/// would only exceed its limit for a while.
 constexpr double most_credit_of_threads = 0.75;
-/// The credit with which it is worth beginning, in quanta.
+/// Gives the credit with which a session may begin again, in quanta.
 constexpr double enough_credit = 0.5;
 
 } // namespace
@@ -81,7 +83,7 @@ bool share_accounts::has_credit(share_seat& x, share_ns now) const {
 }
 
 void share_accounts::use(share_seat& x, double used, share_ns now) const {
-  x.credit -= used; // first, as what came meanwhile is not too much to keep
+  x.credit -= used; // before refill(), which would cap the credit
   refill(x, now);
   x.used += static_cast<std::uint64_t>(used);
   x.virtual_time += used / x.weight;

@@ -1,4 +1,4 @@
-// What all engines have in common: what a seat may have, and what it had.
+// The part that all engines share: each seat's weight, credit and past use.
 #pragma once
 
 #include "policies/compute/share_table.hpp"
@@ -8,9 +8,9 @@
 
 namespace vgpu::policy {
 
-/// Divides a device among claims. Sessions with a promise get it, and the
-/// others share what is left equally. Promises beyond the whole are scaled
-/// down.
+/// Divides a device among claims. Sessions with a promise get what is promised,
+/// and the others share the rest equally. Promises that exceed the device are
+/// scaled down.
 class weighing {
 public:
   explicit weighing(const share_policy_row& policy) : policy_(policy) {}
@@ -19,7 +19,7 @@ public:
     auto promise = policy_.promise(x);
     (promise < 1 ? promised_ : others_) += std::min(promise, 1.0);
   }
-  /// The weight of a claim that was added, when all have been.
+  /// Returns the weight of an added claim. Call it when all claims are added.
   double weight_of(const share_claim& x) const;
 
 private:
@@ -28,8 +28,8 @@ private:
   double others_ = 0;
 };
 
-/// The accounts of a table's seats under one policy: weighted fair queueing,
-/// with a credit for each limit. A view, made for one call.
+/// Keeps the accounts of a table's seats under one policy: weighted fair
+/// queueing, with a credit for each limit. It is a view, made for one call.
 class share_accounts {
 public:
   share_accounts(share_table& table, const share_policy_row& policy)
@@ -45,7 +45,7 @@ public:
   std::size_t number_of(const share_seat& x) const {
     return static_cast<std::size_t>(&x - table_.seats.data());
   }
-  /// The seats up to the last taken one.
+  /// Returns the seats up to the last taken one.
   std::span<share_seat> seated() const {
     return std::span{table_.seats}.first(table_.seated);
   }
@@ -57,26 +57,29 @@ public:
     return policy_.rank_of(x.claim);
   }
 
-  /// The virtual time that a seat reaches when the work it has brought is done.
+  /// Returns the virtual time of a seat when all its work in the device is
+  /// done.
   static double reached_by(const share_seat& x) {
     return x.virtual_time + x.brought / x.weight;
   }
-  /// Whether a seat has work, and may bring it.
+  /// Returns whether a seat has work, and may bring it.
   static bool is_active(const share_seat& x) {
     return x.taken != 0 && x.spent == 0 &&
            (x.working != 0 || x.wants != 0 || x.let_in != 0);
   }
-  /// The average virtual time that active seats reach; 0: none is active.
+  /// Returns the average reached_by() of the active seats, or 0 if there are
+  /// none.
   double average_of_active() const;
 
-  /// The credit that a seat may keep for later, in ns.
+  /// Returns the largest credit of a seat, in ns.
   double most_kept() const;
   /// Brings a seat's credit up to date.
   void refill(share_seat& x, share_ns now) const;
-  /// When a seat will have enough credit to begin; now or earlier: it has.
+  /// Returns when a seat will have enough credit to begin. A time that is not
+  /// after the present means that it has.
   share_ns credit_at(const share_seat& x) const;
-  /// Whether a seat may go on where there are no turns. A seat that used up its
-  /// credit may not before it has enough to begin.
+  /// Returns whether a seat may continue where there are no turns. A seat that
+  /// used up its credit must wait until it has enough to begin.
   bool has_credit(share_seat& x, share_ns now) const;
   /// Charges a seat with device time, in ns.
   void use(share_seat& x, double used, share_ns now) const;

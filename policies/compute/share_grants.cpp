@@ -11,15 +11,15 @@ namespace vgpu::policy {
 
 namespace {
 
-/// One of the sessions that share what is left of a device.
+/// Describes one of the sessions that share the rest of a device.
 struct grantee {
   double weight = 0;
-  double most = 0; // what it can use
+  double most = 0; // the part that it can use
   double* granted = nullptr;
 };
 
-/// Gives each session its part by weight, and what one cannot use to the
-/// others. Returns what nobody could use.
+/// Gives each session its part by weight, and redistributes what a session
+/// cannot use. Returns the part that no session could use.
 double fill(std::vector<grantee> all, double left) {
   while (!all.empty() && left > 0) {
     auto weights = 0.0;

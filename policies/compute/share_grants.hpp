@@ -1,4 +1,4 @@
-// What sessions on one pGPU get of it in the long run.
+// The parts of a pGPU that its sessions get in the long run.
 #pragma once
 
 #include "policies/compute/share_policies.hpp"
@@ -10,16 +10,15 @@ namespace vgpu::policy {
 
 struct share_user {
   share_claim claim{};
-  /// What the session would use if it were alone, in [0, 1]; 0: it has no work
-  /// now.
+  /// Holds the part of the device that the session would use if it were alone,
+  /// in [0, 1]. 0: it has no work now.
   double wants = 1;
 };
 
-/// What each session gets of the device's time, as a part of it, while all go
-/// on as they do: what is promised, and what turns and threads come to. Each
-/// gets what it can use, or otherwise a part that stands to the others' as its
-/// weight does to theirs. Under a policy that ranks sessions this does not
-/// count what those get each second that would starve.
+/// Returns the part of the device's time that each session gets in the long
+/// run, if all continue as they do. A session gets what it can use, or
+/// otherwise a part in proportion to its weight. Under a policy that ranks
+/// sessions, the result ignores the turns that starved sessions get.
 std::vector<double> grants_of(const share_policy_row& policy,
                               std::span<const share_user> users);
 

@@ -1,6 +1,6 @@
-// The policies by which sessions share a pGPU's compute: one row each. What a
-// row says is all that the engines (turn_engine.hpp, concurrent_engine.hpp,
-// thread_engine.hpp) and the long run (share_grants.hpp) know of a policy.
+// The policies by which sessions share a pGPU's compute, one row each. The
+// engines (turn_engine.hpp, concurrent_engine.hpp, thread_engine.hpp) and
+// grants_of() (share_grants.hpp) know nothing of a policy but its row.
 #pragma once
 
 #include <algorithm>
@@ -13,20 +13,20 @@
 
 namespace vgpu::policy {
 
-/// What a session asks of one pGPU's compute.
+/// Describes a session's demand for one pGPU's compute.
 struct share_claim {
-  /// The part of the device's time that is promised, in (0, 1]. 1 promises
-  /// nothing: the session takes an equal part of what is promised to nobody.
+  /// Holds the promised part of the device's time, in (0, 1]. 1 promises
+  /// nothing: the session gets an equal part of the time that is not promised.
   double share = 1;
-  /// The part that the session never exceeds in the long run, in (0, 1].
+  /// Holds the part that the session never exceeds in the long run, in (0, 1].
   double limit = 1;
-  /// Sessions of larger priority go first, where the policy ranks sessions.
+  /// Orders sessions where the policy ranks them: a larger one goes first.
   std::int32_t priority = 0;
   std::uint32_t unused = 0;
 };
 
-/// A policy's number: its row's place in share_policies. Processes share it in
-/// memory, so a new policy goes to the end.
+/// Numbers the policies by their rows in share_policies. Processes exchange the
+/// numbers in shared memory, so a new policy goes to the end.
 enum class share_policy : std::uint32_t {
   best_effort,
   equal,
@@ -35,25 +35,26 @@ enum class share_policy : std::uint32_t {
   priority,
 };
 
-/// What one policy decides. Its functions are pure and may be called from any
+/// Describes one policy. Its functions are pure and may be called from any
 /// thread.
 struct share_policy_row {
-  /// The name that users write: `vgpu policy a/0 NAME`.
+  /// Holds the name that users write: `vgpu policy a/0 NAME`.
   std::string_view name;
-  /// Whether sessions are scheduled at all. Without, the device or its host
-  /// divides itself among those that have work.
+  /// Tells whether sessions are scheduled at all. If not, the device or its
+  /// host schedules the sessions that have work.
   bool schedules = true;
-  /// A session's weight: the part of the device's time that is promised to it,
-  /// in (0, 1). 1: nothing is, and it takes an equal part of the rest.
+  /// Returns a session's weight: the part of the device's time that is promised
+  /// to it, in (0, 1). 1: the session gets an equal part of the rest.
   double (*promise)(const share_claim&) = nullptr;
-  /// The part of the device's time that a session never exceeds in the long
-  /// run, in (0, 1]. 1: there is no limit.
+  /// Returns the part of the device's time that a session never exceeds in the
+  /// long run, in (0, 1]. 1: there is no limit.
   double (*cap)(const share_claim&) = nullptr;
-  /// Sessions of higher rank go first, whatever each had so far, until those of
-  /// lower rank starve (share_rules::starved_after). Null: all rank the same.
+  /// Returns a session's rank. Sessions of higher rank go first, regardless of
+  /// their use, until those of lower rank starve (share_rules::starved_after).
+  /// Null: all have the same rank.
   std::int32_t (*rank)(const share_claim&) = nullptr;
-  /// Whether turns may be given up for as long as sessions get more done
-  /// concurrently (concurrent_engine.hpp).
+  /// Tells whether sessions may run without turns while that is a gain
+  /// (concurrent_engine.hpp).
   bool concurrent = false;
 
   bool ranks() const { return rank != nullptr; }
@@ -62,7 +63,7 @@ struct share_policy_row {
   }
 };
 
-/// What rows are made of.
+/// Holds the functions from which rows are made.
 namespace share_terms {
 
 constexpr double promise_nothing(const share_claim&) {
@@ -86,31 +87,32 @@ constexpr std::int32_t rank_by_priority(const share_claim& x) {
 
 } // namespace share_terms
 
-/// The rows, in the order of share_policy.
+/// Lists the policies in the order of share_policy.
 inline constexpr std::array share_policies{
-    // Nobody is scheduled, and all count the same.
+    // Sessions are not scheduled, and all have the same weight.
     share_policy_row{.name = "best-effort",
                      .schedules = false,
                      .promise = share_terms::promise_nothing,
                      .cap = share_terms::no_cap},
-    // The same for everybody, whatever was asked for.
+    // All sessions get the same part, regardless of their shares.
     share_policy_row{.name = "equal",
                      .promise = share_terms::promise_nothing,
                      .cap = share_terms::cap_at_limit,
                      .concurrent = true},
-    // What was asked for and no more, although the device may be idle.
+    // A session gets its share and no more, even if the device is idle.
     share_policy_row{.name = "fixed",
                      .promise = share_terms::promise_share,
                      .cap = share_terms::cap_at_share,
                      .concurrent = true},
-    // At least what was asked for. What others leave is redistributed in the
-    // same proportions, up to each one's limit.
+    // A session gets at least its share. Unused time is redistributed in
+    // proportion to the shares, up to each session's limit.
     share_policy_row{.name = "guarantee",
                      .promise = share_terms::promise_share,
                      .cap = share_terms::cap_at_limit,
                      .concurrent = true},
-    // The highest priority that has work, and among those of one priority as
-    // under guarantee.
+    // Sessions of the highest priority with work go first. Those of one
+    // priority
+    // share as under `guarantee`.
     share_policy_row{.name = "priority",
                      .promise = share_terms::promise_share,
                      .cap = share_terms::cap_at_limit,
@@ -124,7 +126,7 @@ constexpr std::string_view name_of(share_policy x) {
   return row_of(x).name;
 }
 
-/// The names, in the order of share_policy.
+/// Lists the names in the order of share_policy.
 inline constexpr auto share_policy_names = [] {
   std::array<std::string_view, share_policies.size()> out;
   for (std::size_t i = 0; i < out.size(); ++i)
@@ -132,10 +134,10 @@ inline constexpr auto share_policy_names = [] {
   return out;
 }();
 
-/// The policy of this name; nothing where there is none.
+/// Returns the policy of this name, or nothing if there is none.
 std::optional<share_policy> parse_share_policy(std::string_view name);
 
-/// The names as a person reads them: "best-effort, equal, ... or priority".
+/// Returns the names for people: "best-effort, equal, ... or priority".
 std::string list_share_policies();
 
 } // namespace vgpu::policy

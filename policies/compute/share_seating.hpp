@@ -1,4 +1,4 @@
-// Who sits at a pGPU, with which claims and under which rules.
+// The sessions at a pGPU, with their claims and the rules.
 #pragma once
 
 #include "policies/compute/thread_engine.hpp"
@@ -6,8 +6,8 @@
 
 namespace vgpu::policy {
 
-/// Changes a table's seats, claims and rules, and what the engines know of
-/// them. A view of a table under one policy, made for one call.
+/// Changes a table's seats, claims and rules, and the engines' data about them.
+/// It is a view of a table under one policy, made for one call.
 class share_seating {
 public:
   explicit share_seating(share_table& table)
@@ -17,20 +17,20 @@ public:
         turns_(table, policy), concurrent_(table, policy),
         threads_(table, policy) {}
 
-  /// Takes a free seat; nobody when there is none. A newcomer begins where the
-  /// others are.
+  /// Takes a free seat, or returns share_table::nobody if there is none. The
+  /// session begins at the virtual time of the others.
   std::int32_t sit(const share_claim& claim, share_ns now);
-  /// Frees the seat, and with it its turn or what its threads ran on.
+  /// Frees the seat, and with it its turn or its threads' processors.
   void stand(std::int32_t seat);
   void set_claim(std::int32_t seat, const share_claim& claim, share_ns now);
 
   /// Brings all credits up to date, before the rules change.
   void settle(share_ns now);
-  /// Begins under new rules. What was owed under others is forgotten.
+  /// Begins under new rules, and forgets the accounts of the old ones.
   void begin_anew();
 
-  /// Whether sessions are to be scheduled at all: there are several, or one
-  /// that must not have everything.
+  /// Returns whether sessions have to be scheduled at all: there are several,
+  /// or one with a limit.
   bool contested() const;
 
 private:

@@ -1,6 +1,7 @@
-// What the processes that share a pGPU know of its sessions: plain data without
-// addresses, which may lie in shared memory (actors/compute/share_board.hpp).
-// Each engine has its part here, which no other engine can change.
+// The sessions of a pGPU, as all processes that share it see them: plain data
+// without addresses, which may lie in shared memory
+// (actors/compute/share_board.hpp). Each engine has its part, which no other
+// engine can change.
 #pragma once
 
 #include "policies/compute/share_policies.hpp"
@@ -12,31 +13,31 @@
 
 namespace vgpu::policy {
 
-/// Nanoseconds: a point of the monotonic clock, or a span.
+/// Holds nanoseconds: a time of the monotonic clock, or a duration.
 using share_ns = std::int64_t;
 
 struct share_rules {
   share_policy policy = share_policy::guarantee;
-  /// How long a turn lasts while another session waits. Threads may be ahead,
-  /// or save up, by parts of it.
+  /// Holds the length of a turn while another session waits. Sessions with
+  /// threads may be ahead or behind by a part of it.
   share_ns quantum = 20'000'000;
-  /// 0: one session at a time has the device, for a turn. Otherwise the device
-  /// is threads of this many processors of its host, which work for several
-  /// sessions at once and are admitted one by one.
+  /// Is 0 for a device that one session at a time has, for a turn. Otherwise
+  /// the device consists of threads on this many processors of its host. They
+  /// work for several sessions at once, and are admitted one by one.
   std::uint32_t processors = 0;
-  /// Whether turns may be given up while sessions get more done concurrently
+  /// Tells whether sessions may run without turns while that is a gain
   /// (concurrent_engine.hpp). 0: never.
   std::uint32_t joins = 1;
-  /// A session that got nothing for this long counts as starved, and goes
-  /// before those of higher rank.
+  /// A session that got nothing for this long is starved, and goes before
+  /// sessions of higher rank.
   share_ns starved_after = 1'000'000'000;
   /// A turn whose work is done is taken back when no more work comes for this
   /// long.
   share_ns idle_after = 1'000'000;
   /// A turn that was given to a waiting session is taken back when it is unused
-  /// for this long. The session has work, and wakes up as soon as a busy host
-  /// lets it: were its turn taken back sooner, it would lose its share to
-  /// sessions that wake up faster.
+  /// for this long. The session has work, but a busy host may wake it late. If
+  /// its turn were taken back sooner, it would lose its share to sessions that
+  /// wake up faster.
   share_ns unused_after = 250'000'000;
   /// A turn whose work does not end is taken back after this. The work may
   /// never end, or may wait for what only the next turn can do (kernels of one
@@ -44,90 +45,93 @@ struct share_rules {
   share_ns stalled_after = 2'000'000'000;
 };
 
-/// A seat's part of the turns. The turn engine changes it.
+/// Holds a seat's data for turns. Only the turn engine changes it.
 class turn_seat {
   friend class turn_engine;
 
-  /// Whether the session was idle last although it had work at hand.
+  /// Tells whether the session had work at hand when the device last fell idle.
   std::uint32_t more_ = 0;
-  /// When the session began to wait for a turn.
+  /// Says when the session began to wait for a turn.
   share_ns wants_since_ = 0;
 };
 
-/// A seat's part of running concurrently. The concurrent engine changes it.
+/// Holds a seat's data for running concurrently. Only the concurrent engine
+/// changes it.
 class concurrent_seat {
   friend class concurrent_engine;
 
 public:
-  /// How long its turns took since the last round of turns began, in ns.
+  /// Returns how long its turns took since the last round of turns began, in
+  /// ns.
   double turns_took() const { return turns_took_; }
 
 private:
-  /// For how long the seat's latest work was predicted to have its place in the
-  /// device alone, in ns.
+  /// Holds the predicted time, in ns, for which the seat's latest work has its
+  /// place in the device when it runs alone.
   double predicted_ = 0;
-  /// For how long the same work had its place, in ns.
+  /// Holds the time, in ns, for which the same work had its place.
   double took_ = 0;
-  /// For how long the host waited for the device meanwhile, in ns.
+  /// Holds the time, in ns, for which the host waited for the device meanwhile.
   double awaited_ = 0;
-  /// Whether its next work is done by engines that kernels do not use.
+  /// Tells whether its next work uses engines that kernels do not use.
   std::uint32_t copies_ = 0;
   double turns_took_ = 0;
-  /// For how much of turns_took() its work had a place, in ns.
+  /// Holds the part of turns_took(), in ns, for which its work had a place.
   double turns_held_ = 0;
 };
 
-/// A seat's threads. The thread engine changes it.
+/// Holds a seat's data for threads. Only the thread engine changes it.
 class thread_seat {
   friend class thread_engine;
 
 public:
-  /// Threads that have something to do, and may do it.
+  /// Returns the number of threads that have work and may run.
   std::uint32_t running() const { return running_; }
-  /// Threads that have something to do, and may not do it yet.
+  /// Returns the number of threads that have work and wait.
   std::uint32_t waiting() const { return waiting_; }
 
 private:
   std::uint32_t running_ = 0;
   std::uint32_t waiting_ = 0;
-  /// Whether the session is above its share, and yields to others.
+  /// Tells whether the session is above its share, and yields to others.
   std::uint32_t held_ = 0;
-  /// Since when no thread of the session runs although some wait.
+  /// Says since when no thread of the session runs although some wait.
   share_ns waits_since_ = 0;
-  /// A starved session goes first until it has used this much device time.
+  /// Holds the device time up to which a starved session goes first.
   std::uint64_t favoured_ = 0;
 };
 
-/// One session's place at a pGPU.
+/// Describes one session's place at a pGPU.
 struct share_seat {
   share_claim claim{};
-  /// Whether a session sits here.
+  /// Tells whether a session has this seat.
   std::uint32_t taken = 0;
-  /// The session's part of all weights, which add up to 1 at most.
+  /// Holds the session's part of all weights, whose sum is at most 1.
   double weight = 0;
-  /// Device time divided by weight, in ns.
+  /// Holds the device time divided by the weight, in ns.
   double virtual_time = 0;
-  /// Device time that is left under the session's limit, in ns.
+  /// Holds the device time that is left under the session's limit, in ns.
   double credit = 0;
-  /// When `credit` was right.
+  /// Says at which time `credit` was right.
   share_ns credited_at = 0;
-  /// Whether the credit was used up and not enough of it is back.
+  /// Tells whether the credit was used up and is still too small to begin.
   std::uint32_t spent = 0;
-  /// Whether the session has work in the device.
+  /// Tells whether the session has work in the device.
   std::uint32_t working = 0;
-  /// When the session's work began, went on or ended last.
+  /// Says when the session's work last began, continued or ended.
   share_ns heard_at = 0;
-  /// Device time that the session used since it sat down, in ns.
+  /// Holds the device time that the session used since it took the seat, in ns.
   std::uint64_t used = 0;
-  /// Turns that the session had, or threads of it that were woken.
+  /// Counts the session's turns, or its woken threads.
   std::uint64_t turns = 0;
-  /// Whether the session has work that waits for a turn.
+  /// Tells whether the session has work that waits for a turn.
   std::uint32_t wants = 0;
-  /// Whether the session was admitted without a turn and has not brought its
-  /// work yet, or how many of its threads run and have not heard of it.
+  /// Tells whether the session was admitted without a turn and has not brought
+  /// its work yet. With threads, counts those that were admitted and have not
+  /// called is_let_in() yet.
   std::uint32_t let_in = 0;
-  /// How long the device is predicted to work on what is in it of the
-  /// session's, in ns.
+  /// Holds the predicted time, in ns, for which the device will work on the
+  /// session's work that is in it.
   double brought = 0;
 
   turn_seat turn{};
@@ -141,48 +145,49 @@ using seat_set = std::bitset<most_seats>;
 /// Means no seat.
 inline constexpr std::int32_t no_seat = -1;
 
-/// Whose turn it is. The turn engine changes it.
+/// Says whose turn it is. Only the turn engine changes it.
 class turn_state {
   friend class turn_engine;
 
 public:
-  /// The seat that has the turn; no_seat: none has.
+  /// Returns the seat that has the turn, or no_seat.
   std::int32_t holder() const { return holder_; }
-  /// How many seats wait for a turn.
+  /// Returns the number of seats that wait for a turn.
   std::uint32_t waiting() const { return waiting_; }
-  /// When the holder's turn ends.
+  /// Returns when the holder's turn ends.
   share_ns until() const { return until_; }
-  /// Whether the holder has brought no work yet.
+  /// Returns whether the holder has brought no work yet.
   bool is_fresh() const { return idle_since_ == began_; }
-  /// How long turns lasted lately.
+  /// Returns how long recent turns lasted.
   share_ns lately() const { return share_ns{lately_us_} * 1000; }
 
 private:
   std::int32_t holder_ = no_seat;
   std::uint32_t waiting_ = 0;
   std::uint32_t lately_us_ = 0;
-  /// The seat that had the last turn.
+  /// Names the seat that had the last turn.
   std::int32_t had_turn_ = no_seat;
-  /// When the holder's turn began; 0: there was none before.
+  /// Says when the last turn began. 0: there was none.
   share_ns began_ = 0;
   share_ns until_ = 0;
-  /// Since when the holder has no work in the device; 0: it has some.
+  /// Says since when the holder has no work in the device. 0: it has some.
   share_ns idle_since_ = 0;
 };
 
-/// Whether sessions run concurrently, and what that gains. The concurrent
-/// engine changes it.
+/// Says whether sessions run concurrently, and what that gains. Only the
+/// concurrent engine changes it.
 class concurrent_state {
   friend class concurrent_engine;
 
 public:
-  /// Whether sessions run concurrently: each brings its work when it has some.
+  /// Returns whether sessions run concurrently: each brings work at any time.
   bool is_on() const { return on_ != 0; }
-  /// Whether they no longer do, but some of that work is still in the device.
+  /// Returns whether sessions returned to turns, but the device still has work
+  /// that they brought concurrently.
   bool drains() const { return draining_ != 0; }
-  /// How often sessions went back to turns.
+  /// Returns how often sessions returned to turns.
   std::uint32_t partings() const { return partings_; }
-  /// How many turns there were since they last did.
+  /// Returns the number of turns since they last returned to turns.
   std::uint32_t turns_since() const { return turns_since_; }
 
 private:
@@ -190,32 +195,33 @@ private:
   std::uint32_t draining_ = 0;
   std::uint32_t turns_since_ = 0;
   std::uint32_t partings_ = 0;
-  /// When sessions last began to run concurrently.
+  /// Says when sessions last began to run concurrently.
   share_ns tried_at_ = 0;
-  /// They may try again this long after they last began to.
+  /// Holds the delay from tried_at_ to the next trial.
   share_ns try_after_ = 0;
-  /// Turns come again after this long, to measure what work takes alone.
+  /// Holds the delay from tried_at_ to the next turns, which measure what work
+  /// takes alone.
   share_ns refresh_after_ = 0;
-  /// The beginning of the present measurement.
+  /// Says when the present measurement began.
   share_ns since_ = 0;
-  /// How long all that was done since then takes alone, in ns.
+  /// Holds the time, in ns, that all work done since then takes alone.
   double progress_ = 0;
-  /// How long the device works for that, in ns.
+  /// Holds the time, in ns, for which the device works on that.
   double worked_ = 0;
-  /// The device's work in a second when it was first measured.
+  /// Holds the device's load in the first measurement.
   double usual_load_ = 0;
-  /// Whether the device had nothing to do for much of the last measurement.
+  /// Tells whether the device was idle for much of the last measurement.
   std::uint32_t slack_ = 0;
 };
 
-/// The threads of all seats. The thread engine changes it.
+/// Counts the threads of all seats. Only the thread engine changes it.
 class thread_state {
   friend class thread_engine;
 
 public:
-  /// How many threads run.
+  /// Returns the number of running threads.
   std::uint32_t running() const { return running_; }
-  /// The seats with threads that run or wait.
+  /// Returns the seats with threads that run or wait.
   const seat_set& busy() const { return busy_; }
 
 private:
@@ -223,16 +229,17 @@ private:
   seat_set busy_{};
 };
 
-/// A pGPU's seats, and what the engines know of them. Not thread-safe: every
-/// function on a table is given the time, and its caller excludes others.
+/// Holds a pGPU's seats and the engines' data about them. Not thread-safe:
+/// callers must ensure that only one of them uses a table at a time. They pass
+/// the present time.
 struct share_table {
   static constexpr std::int32_t nobody = no_seat;
 
   share_rules rules;
   std::array<share_seat, most_seats> seats{};
-  /// All taken seats are before this one.
+  /// Is greater than the number of every taken seat.
   std::uint32_t seated = 0;
-  /// The virtual time at which newcomers begin, in ns.
+  /// Holds the virtual time at which new sessions begin, in ns.
   double virtual_now = 0;
 
   turn_state turns;
@@ -241,36 +248,37 @@ struct share_table {
 };
 static_assert(std::is_trivially_copyable_v<share_table>);
 
-/// How long work has its session's place in the device, from where it may begin
-/// to where its end is noticed, and how long the device works on it meanwhile:
-/// the rest is the host's, which brings it. Where only one is known it is both.
+/// Says how long work has its place in the device (`held`, from when it may
+/// begin until the host notices its end), and how long the device works on it
+/// (`worked`). The host needs the rest to bring the work. If only one of the
+/// two is known, both have its value.
 struct share_work {
   share_ns held = 0;
   share_ns worked = 0;
-  /// For how long the host had nothing to do for its session but to wait for
-  /// the device. Known of finished work only, never predicted.
+  /// Holds the time for which the host did nothing for the session but wait for
+  /// the device. It is known of finished work only, and never predicted.
   share_ns awaited = 0;
 };
 
 struct share_outcome {
-  /// The seat whose turn has just begun; no_seat: none.
+  /// Names the seat whose turn has just begun, or no_seat.
   std::int32_t granted = no_seat;
-  /// Seats that waited and may bring work now, without a turn.
+  /// Names the seats that waited and may bring work now, without a turn.
   seat_set let_in{};
   bool lets_in(std::int32_t seat) const {
     return let_in.test(static_cast<std::size_t>(seat));
   }
-  /// When to arbitrate again at the latest, if nothing is heard until then.
+  /// Says when to arbitrate again, if nothing happens before.
   share_ns look_again = 0;
 };
 
-/// What a thread's step changed for others, whom the caller has to notify.
+/// Says which seats the caller has to notify after a thread's step.
 struct thread_outcome {
-  /// Seats some of whose threads wait no more.
+  /// Names the seats with threads that need not wait any more.
   seat_set let_in{};
-  /// How many threads of each: each of them has to call is_let_in().
+  /// Counts these threads for each seat. Each has to call is_let_in().
   std::array<std::uint16_t, most_seats> woken{};
-  /// Seats whose threads should call go_on() now, and not when it suits them.
+  /// Names the seats whose threads should call go_on() at once.
   seat_set hurried{};
 };
 

@@ -7,18 +7,18 @@ namespace vgpu::policy {
 
 namespace {
 
-/// A session that is this many quanta of device time, of either session, ahead
-/// of another yields until it is ahead of nobody. Each change of which session
-/// yields costs some of the processors' time, and a window is off by what
-/// sessions are ahead at its ends: of 2 s, by half a point of the device for
-/// each 10 ms.
+/// A session that is this many quanta of either session's device time ahead of
+/// another one yields until it is ahead of no session. A smaller value makes
+/// sessions yield more often, which costs time of the processors. A larger one
+/// makes shares less exact: over 2 s, by half a percent of the device for each
+/// 10 ms.
 constexpr double most_ahead = 0.5;
-/// How many quanta of its own device time a session that has less to do than it
-/// may do lags behind the others. It is owed no more when it has more to do.
+/// Gives the quanta of its own device time that a session may lag behind the
+/// others while it has too little work. It does not get more later.
 constexpr double most_behind = 1;
-/// How many quanta a starved session gets in one go.
+/// Gives the quanta that a starved session gets at a time.
 constexpr double starved_turn = 0.5;
-/// A thread that waits longer than this without hearing anything asks again.
+/// A waiting thread that gets no message for this long asks again.
 constexpr share_ns longest_sleep = 50'000'000;
 /// Starved sessions go before all others.
 constexpr auto starved_rank = std::numeric_limits<std::int64_t>::max();
@@ -37,7 +37,8 @@ void thread_engine::note_busy(const share_seat& x) {
                    x.threads.running_ + x.threads.waiting_ != 0);
 }
 
-/// Nobody saves up what he did not use while others could.
+/// Limits how far a session lags behind, so that it cannot save up time that it
+/// did not use.
 void thread_engine::limit_behind(share_seat& x) const {
   x.virtual_time = std::max(x.virtual_time,
                             table_.virtual_now -
@@ -54,7 +55,8 @@ std::int64_t thread_engine::rank_of(const share_seat& x, share_ns now) const {
   return starved ? starved_rank : accounts_.rank_of(x);
 }
 
-/// Whether `a` has had so much more than `b`, beside what each is promised.
+/// Returns whether `a` is ahead of `b` by more than `lead` quanta, relative to
+/// their weights.
 bool thread_engine::is_ahead(const share_seat& a, const share_seat& b,
                              double lead, share_ns now) const {
   auto rank_a = rank_of(a, now);
@@ -65,13 +67,13 @@ bool thread_engine::is_ahead(const share_seat& a, const share_seat& b,
          lead * accounts_.quantum();
 }
 
-/// Whether a session's process stands still, or does what cannot be stopped:
-/// nobody waits for that for ever.
+/// Returns whether a session's process stands still, or executes work that
+/// cannot be stopped. Other sessions do not wait for it.
 bool thread_engine::is_stalled(const share_seat& x, share_ns now) const {
   return now - x.heard_at >= table_.rules.stalled_after;
 }
 
-/// How many threads run, without those that stand still.
+/// Returns the number of running threads, without those of stalled sessions.
 std::uint32_t thread_engine::running(share_ns now) const {
   auto out = state_.running_;
   each_busy([&](const share_seat& x) {
@@ -91,23 +93,24 @@ bool thread_engine::is_ahead_of_any(share_seat& x, double lead,
   return out;
 }
 
-/// Brings up to date, and returns, whether a session's threads run only where
-/// no others want to.
+/// Updates and returns whether a session's threads run only on processors that
+/// no other session wants.
 bool thread_engine::is_held(share_seat& x, share_ns now) const {
   auto lead = x.threads.held_ != 0 ? 0 : most_ahead;
   x.threads.held_ = is_ahead_of_any(x, lead, now) ? 1 : 0;
   return x.threads.held_ != 0;
 }
 
-/// Whether a thread of `x` has to go for one of `y`, which is there. By what
-/// both were found to be last: this is asked of each pair.
+/// Returns whether a thread of `x` must yield to a thread of `y`, which has
+/// some to run. It uses the latest held_ of both, because updating that for
+/// each pair would be slow.
 bool thread_engine::yields_to(const share_seat& x, const share_seat& y,
                               share_ns now) const {
   auto lead = x.threads.held_ != 0 && y.threads.held_ == 0 ? 0 : most_ahead;
   return &x != &y && is_ahead(x, y, lead, now);
 }
 
-/// One more thread of the session runs.
+/// Makes one more thread of the session run.
 void thread_engine::run_one(share_seat& x, share_ns now, thread_outcome& out) {
   auto& mine = x.threads;
   if (rank_of(x, now) == starved_rank && x.used >= mine.favoured_)
@@ -120,14 +123,14 @@ void thread_engine::run_one(share_seat& x, share_ns now, thread_outcome& out) {
   table_.virtual_now = std::max(table_.virtual_now, x.virtual_time);
   if (running(now) <= table_.rules.processors)
     return;
-  // More than there are processors for: sessions that are ahead yield soon.
+  // Too many threads run, so threads of sessions that are ahead should yield.
   each_busy([&](const share_seat& y) {
     if (y.threads.running_ != 0 && yields_to(y, x, now))
       out.hurried.set(accounts_.number_of(y));
   });
 }
 
-/// One thread less of the session runs.
+/// Makes one thread less of the session run.
 void thread_engine::stop_one(share_seat& x, share_ns now) {
   if (--x.threads.running_ == 0)
     x.threads.waits_since_ = now;
@@ -142,7 +145,8 @@ void thread_engine::wait_one(share_seat& x, share_ns now) {
   note_busy(x);
 }
 
-/// The session whose thread is next, of those that wait and have credit.
+/// Returns the session whose thread is next, among those that wait and have
+/// credit, or null.
 share_seat* thread_engine::next_to_run(share_ns now) const {
   share_seat* out = nullptr;
   each_busy([&](share_seat& x) {
@@ -153,7 +157,7 @@ share_seat* thread_engine::next_to_run(share_ns now) const {
   return out;
 }
 
-/// Whether one of the session's threads must stop.
+/// Returns whether one of the session's threads must stop.
 bool thread_engine::must_stop(share_seat& x, share_ns now) const {
   if (!accounts_.has_credit(x, now))
     return true;
@@ -162,7 +166,7 @@ bool thread_engine::must_stop(share_seat& x, share_ns now) const {
   auto crowded = running(now) > table_.rules.processors;
   auto out = false;
   each_busy([&](share_seat& y) {
-    // Somebody waits who should run in its place, or runs beside too many.
+    // `y` has a waiting thread, or one that runs while too many run.
     auto matters =
         (crowded && y.threads.running_ != 0 && !is_stalled(y, now)) ||
         (y.threads.waiting_ != 0 && accounts_.has_credit(y, now));
@@ -196,7 +200,7 @@ bool thread_engine::go_on(std::int32_t seat, share_ns worked, share_ns now,
                           thread_outcome& out) {
   auto& x = accounts_.at(seat);
   if (x.threads.running_ == 0)
-    return true; // its seat was taken from it
+    return true; // The seat was taken from the session.
   charge(x, worked, now);
   auto may = !must_stop(x, now);
   if (may) {
@@ -205,7 +209,7 @@ bool thread_engine::go_on(std::int32_t seat, share_ns worked, share_ns now,
     stop_one(x, now);
     wait_one(x, now);
     if (x.threads.running_ != 0 && state_.running_ > table_.rules.processors)
-      out.hurried.set(accounts_.number_of(x)); // its next thread
+      out.hurried.set(accounts_.number_of(x)); // for its next thread
   }
   let_in(now, out);
   return may;
@@ -264,7 +268,7 @@ void thread_engine::let_in(share_ns now, thread_outcome& out) {
 }
 
 share_ns thread_engine::look_again(std::int32_t seat, share_ns now) const {
-  auto x = accounts_.at(seat); // a copy: only asked
+  auto x = accounts_.at(seat); // a copy, so that refill() changes nothing
   accounts_.refill(x, now);
   auto latest = now + longest_sleep;
   return x.spent == 0 ? latest

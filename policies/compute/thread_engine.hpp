@@ -1,5 +1,5 @@
-// Which of several sessions' threads may work, where a pGPU is threads that the
-// host runs on several processors at once.
+// Which sessions' threads may run, on a pGPU that consists of threads on
+// several processors of the host.
 #pragma once
 
 #include "policies/compute/share_accounts.hpp"
@@ -8,19 +8,18 @@ namespace vgpu::policy {
 
 /// Decides which threads run.
 ///
-/// The table knows each thread of a session while it has something to do: it
-/// runs, or it waits. As many run as there are processors, those of sessions
-/// with the least virtual time first. A session that is ahead of nobody by more
-/// than a little is not kept waiting in any case: the host then deals out the
-/// time for a while, and better than sessions that would have to wake threads
-/// for it. A session that came further ahead has only the processors that
-/// nobody else wants, until it is ahead of nobody: a kernel that has some of
-/// its threads' processors is slower by more than that, so sessions of
-/// different speeds had better not share them. So nobody has to know what a
-/// session could use: one that uses less than its part is always behind, is
-/// served at once, and leaves the rest to the others.
+/// The table counts each thread that has work as running or waiting. As many
+/// run as there are processors, those of sessions with the least virtual time
+/// first. Threads of a session that is ahead of no other by more than a little
+/// never wait: the host's scheduler then divides the time, which costs less
+/// than waking threads. A session that is further ahead gets only processors
+/// that no other session wants, until it is ahead of none, because a kernel
+/// that loses some of its threads' processors slows down by more than that
+/// part. So the engine need not know what a session could use: a session that
+/// uses less than its part is always behind and is served at once, and the
+/// others use the rest.
 ///
-/// A view of a table under one policy, made for one call.
+/// It is a view of a table under one policy, made for one call.
 class thread_engine {
 public:
   explicit thread_engine(share_table& table)
@@ -28,26 +27,26 @@ public:
   thread_engine(share_table& table, const share_policy_row& policy)
       : table_(table), state_(table.threads), accounts_(table, policy) {}
 
-  /// A thread of the seat's has something to do. Whether it runs; otherwise it
-  /// waits.
+  /// Records that a thread of the seat has work. Returns whether it runs;
+  /// otherwise it waits.
   bool begin(std::int32_t seat, share_ns now, thread_outcome& out);
-  /// A running thread has worked for so long since it began, or since this was
-  /// called last. Whether it goes on; otherwise it waits.
+  /// Records how long a running thread has worked since it began or last called
+  /// this. Returns whether it continues; otherwise it waits.
   bool go_on(std::int32_t seat, share_ns worked, share_ns now,
              thread_outcome& out);
-  /// Whether a waiting thread runs now.
+  /// Returns whether a waiting thread runs now.
   bool is_let_in(std::int32_t seat, share_ns now, thread_outcome& out);
-  /// A running thread has nothing to do any more.
+  /// Records that a running thread has no more work.
   void end(std::int32_t seat, share_ns worked, share_ns now,
            thread_outcome& out);
-  /// A waiting thread does so no more, whatever becomes of it.
+  /// Records that a waiting thread has stopped waiting, for any reason.
   void give_up(std::int32_t seat, share_ns now, thread_outcome& out);
-  /// The seat is about to be empty: frees what its threads ran on.
+  /// Frees the processors of the seat's threads, before the seat becomes free.
   void leave(std::int32_t seat);
 
-  /// Lets in all that may run now: when rules, claims or seats have changed.
+  /// Admits all threads that may run now, after rules, claims or seats changed.
   void let_in(share_ns now, thread_outcome& out);
-  /// When a waiting thread has to call is_let_in() at the latest.
+  /// Returns when a waiting thread has to call is_let_in() at the latest.
   share_ns look_again(std::int32_t seat, share_ns now) const;
 
 private:

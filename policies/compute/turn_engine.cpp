@@ -8,20 +8,20 @@ namespace vgpu::policy {
 
 namespace {
 
-/// A session that waits longer than this without hearing anything asks again.
+/// A waiting session that gets no message for this long asks again.
 constexpr share_ns longest_wait = 50'000'000;
-/// How often somebody checks whether the holder has fallen idle.
+/// Gives the time between checks whether the holder is idle.
 constexpr share_ns idle_check = 10'000'000;
-/// How often a session that may not join asks again.
+/// Gives the time after which a session that may not join asks again.
 constexpr share_ns join_check = 5'000'000;
-/// How many turns a session without work may lag behind the others.
+/// Gives the turns that a session without work may lag behind the others.
 constexpr double most_lag = 2;
-/// A turn that lasted longer counts as one of this many quanta there.
+/// Gives the quanta by which a longer turn counts in turn_lately().
 constexpr share_ns longest_turn = 10;
-/// A session that had work within this time may come again soon.
+/// A session that had work within this time is expected to bring more.
 constexpr share_ns recently = 1'000'000'000;
-/// Meanwhile sessions of lower rank get short turns, this part of a quantum, as
-/// what they have brought to the device cannot be taken back.
+/// Meanwhile sessions of lower rank get turns of a quantum divided by this,
+/// because work that is in the device cannot be taken back.
 constexpr share_ns part_of_quantum = 8;
 
 share_outcome nobody_until(share_ns when, share_ns now) {
@@ -30,7 +30,7 @@ share_outcome nobody_until(share_ns when, share_ns now) {
 
 } // namespace
 
-/// The next seat, or when there will be one.
+/// Holds the next seat, or the time when there will be one.
 struct turn_engine::candidate {
   std::int32_t seat = share_table::nobody;
   share_ns next_credit = std::numeric_limits<share_ns>::max();
@@ -38,14 +38,14 @@ struct turn_engine::candidate {
 
 // -- the order of turns -------------------------------------------------------
 
-/// Turns last longer than they should where work cannot be stopped: long
-/// kernels.
+/// Returns the length of recent turns. Long kernels, which cannot be stopped,
+/// make turns longer than a quantum.
 share_ns turn_engine::turn_lately() const {
   return std::max(table_.rules.quantum, state_.lately());
 }
 
-/// Nobody saves up what he did not ask for while others used it. But a session
-/// that only missed a turn, having no work at hand just then, is owed all of
+/// Limits how far a session lags behind, so that it cannot save up time for
+/// which it had no work. A session that only missed a turn still gets all of
 /// it.
 void turn_engine::limit_lag(share_seat& x) const {
   auto floor = table_.virtual_now -
@@ -53,20 +53,20 @@ void turn_engine::limit_lag(share_seat& x) const {
   x.virtual_time = std::max(x.virtual_time, floor);
 }
 
-/// Whether a session had waited for a turn for so long, at this time, that rank
-/// counts no more.
+/// Returns whether a session had waited for a turn for so long, at this time,
+/// that its rank does not count any more.
 bool turn_engine::is_starved(const share_seat& x, share_ns when) const {
   return when - x.turn.wants_since_ >= table_.rules.starved_after;
 }
 
-/// Whether `a`, which may have the turn or want one, comes before `b`, which
-/// wants one, whatever either had.
+/// Returns whether `a`, which has or wants a turn, goes before `b`, which wants
+/// one, because of its rank.
 bool turn_engine::outranks(const share_seat& a, const share_seat& b,
                            share_ns now) const {
   return accounts_.rank_of(a) > accounts_.rank_of(b) && !is_starved(b, now);
 }
 
-/// Whether `a` goes before `b`; both want a turn.
+/// Returns whether `a` goes before `b`. Both want a turn.
 bool turn_engine::goes_before(const share_seat& a, const share_seat& b,
                               share_ns now) const {
   if (accounts_.policy().ranks()) {
@@ -104,8 +104,8 @@ turn_engine::candidate turn_engine::find_next(share_ns now) {
   return out;
 }
 
-/// Whether a session of higher rank uses the device, or did recently. A session
-/// that starved has a whole turn all the same.
+/// Returns whether a session of higher rank uses the device, or used it
+/// recently. Returns false for a starved session, which gets a whole turn.
 bool turn_engine::is_outranked(const share_seat& x, share_ns now) const {
   return !is_starved(x, now) &&
          std::ranges::any_of(accounts_.seated(), [&](const share_seat& y) {
@@ -117,7 +117,8 @@ bool turn_engine::is_outranked(const share_seat& x, share_ns now) const {
 
 // -- a turn -------------------------------------------------------------------
 
-/// In the first round turns only measure what work takes.
+/// Returns the length of a turn. In the first round turns are short, because
+/// they only measure what work takes.
 share_ns turn_engine::full_turn(const share_seat& x, share_ns now) const {
   auto quantum = table_.rules.quantum;
   if (accounts_.policy().ranks())
@@ -147,9 +148,9 @@ void turn_engine::begin_turn(std::int32_t seat, share_ns now) {
   concurrent_.note_turn_begins();
 }
 
-/// Notes how long the last turn took.
+/// Records how long the last turn took.
 void turn_engine::note_turn(share_ns now) {
-  if (state_.began_ == 0) // there was none before
+  if (state_.began_ == 0) // There was no turn before.
     return;
   auto last = std::clamp<share_ns>(now - state_.began_, 0,
                                    longest_turn * table_.rules.quantum);
@@ -159,14 +160,14 @@ void turn_engine::note_turn(share_ns now) {
   state_.lately_us_ = static_cast<std::uint32_t>(std::max(last, faded) / 1000);
 }
 
-/// There are no turns for a while, and that is no turn of the last holder.
+/// Ends the last turn, because there are no turns for some time.
 void turn_engine::leave_turns(share_ns now) {
   note_turn(now);
   state_.began_ = 0;
 }
 
-/// Whether the holder's turn ends for a session that wants one now. The turn of
-/// a session that starved does not.
+/// Returns whether the holder's turn ends because `to` wants one. The turn of a
+/// session that was starved does not.
 bool turn_engine::yields(const share_seat& to, share_ns now) const {
   if (state_.holder_ == share_table::nobody)
     return false;
@@ -207,7 +208,8 @@ void turn_engine::begin_work(std::int32_t seat, share_ns now) {
   }
   if (!holds(seat) || state_.idle_since_ == 0)
     return;
-  // Where there was work at hand its worker was late, not the session.
+  // If there was work at hand, the worker was late, and the session does not
+  // pay for the idle time.
   if (!is_fresh(seat) && x.turn.more_ == 0 && state_.waiting_ != 0)
     x.virtual_time += static_cast<double>(now - state_.idle_since_) / x.weight;
   state_.idle_since_ = 0;
@@ -252,7 +254,7 @@ bool turn_engine::renew(std::int32_t seat, share_ns now) {
   auto next = find_next(now).seat;
   if (next != share_table::nobody && !outranks(x, accounts_.at(next), now))
     return false;
-  x.turn.wants_since_ = now; // what it waited is over
+  x.turn.wants_since_ = now; // It does not count as starved any more.
   set_turn(x, now);
   return true;
 }
@@ -268,10 +270,11 @@ void turn_engine::end_turn(std::int32_t seat) {
 
 // -- whose turn it is ---------------------------------------------------------
 
-/// Takes back a turn that is not used, or whose work does not end. Returns when
-/// it may be, at the latest. `next` has the next.
+/// Takes back a turn that is unused, or whose work does not end. Returns when
+/// that has to be checked again. `next` is the seat with the next turn.
 share_ns turn_engine::take_back(std::int32_t next, share_ns now) {
-  // An idle holder is idle until it brings work, a busy one may be idle soon.
+  // A busy holder may become idle soon. An idle one loses its turn after a
+  // while.
   auto idle = now + idle_check;
   if (state_.idle_since_ != 0 && yields(accounts_.at(next), now))
     idle = now;
@@ -285,7 +288,7 @@ share_ns turn_engine::take_back(std::int32_t next, share_ns now) {
   return until;
 }
 
-/// Admits those that wait and need not.
+/// Admits all waiting sessions that may join.
 share_outcome turn_engine::admit_waiting(share_ns now) {
   share_outcome out;
   out.look_again = now + join_check;

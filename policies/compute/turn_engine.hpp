@@ -8,7 +8,7 @@ namespace vgpu::policy {
 /// Decides whose turn it is, and for how long. The session with the least
 /// virtual time is next, among those of the highest rank.
 ///
-/// A view of a table under one policy, made for one call.
+/// It is a view of a table under one policy, made for one call.
 class turn_engine {
 public:
   explicit turn_engine(share_table& table)
@@ -17,52 +17,52 @@ public:
       : table_(table), state_(table.turns), accounts_(table, policy),
         concurrent_(table, policy) {}
 
-  /// The seat has work that waits. The first call counts.
+  /// Records that the seat has work that waits. Only the first call counts.
   void want(std::int32_t seat, share_ns now);
-  /// The seat has no such work any more.
+  /// Records that the seat has no waiting work any more.
   void want_nothing(std::int32_t seat);
-  /// The seat is about to be empty: its turn ends, and it wants none.
+  /// Ends the seat's turn and its waiting, before the seat becomes free.
   void leave(std::int32_t seat);
 
   bool holds(std::int32_t seat) const { return state_.holder_ == seat; }
-  /// Whether the seat has a turn and has brought no work in it yet.
+  /// Returns whether the seat has a turn and has brought no work in it yet.
   bool is_fresh(std::int32_t seat) const {
     return holds(seat) && state_.is_fresh();
   }
-  /// How long the holder's turn still lasts.
+  /// Returns how long the holder's turn still lasts.
   share_ns left_of_turn(share_ns now) const { return state_.until_ - now; }
 
-  /// The seat brings work to the device. If the holder of a turn left the
-  /// device idle while others waited, that counts as used: otherwise a session
-  /// that keeps the device half idle would have it for twice as long.
+  /// Records that the seat brings work to the device. Time for which the holder
+  /// of a turn left the device idle while others waited counts as used.
+  /// Otherwise a session that keeps the device half idle would have it for
+  /// twice as long.
   void begin_work(std::int32_t seat, share_ns now);
-  /// The device is predicted to work so long on all that is in it of the
-  /// seat's.
+  /// Sets the predicted time for which the device will work on the seat's work
+  /// that is in it.
   void set_brought(std::int32_t seat, share_ns predicted);
-  /// The device has nothing of the seat's to do any more. `more`: there is work
-  /// at hand, and it is not for lack of it.
+  /// Records that the device has no more work of the seat. `more` says that the
+  /// seat still has work at hand.
   void end_work(std::int32_t seat, share_ns now, bool more);
-  /// Work of the seat's is done that was predicted to take so long alone, and
-  /// took so long; work that was not predicted has 0 there. Charges, and
-  /// returns, what the device worked or, where work of several sessions is in
-  /// the device, what was predicted of that. The order of turns goes by the
-  /// place: what of it the device did not work was still not the others'.
+  /// Records finished work of the seat, with the predicted time that it takes
+  /// alone (0: not predicted) and the time that it took. Charges and returns
+  /// the time for which the device worked, or the predicted one while several
+  /// sessions have work in the device. The order of turns counts all the time
+  /// for which the work had its place, because no other session had the device
+  /// then.
   share_ns charge(std::int32_t seat, const share_work& predicted,
                   const share_work& took, share_ns now);
 
-  /// Whether the holder may go on after its turn's end: nobody else can have a
-  /// turn in its place, or only sessions of lower rank, and it is within its
-  /// limit. Then a new turn has begun.
+  /// Begins a new turn of the holder, and returns true, if the holder is within
+  /// its limit and no session waits but those of lower rank.
   bool renew(std::int32_t seat, share_ns now);
-  /// The same of a holder that has no work at hand just now. Only under a
+  /// Does what renew() does for a holder without work at hand, but only under a
   /// policy that ranks sessions.
   bool keep(std::int32_t seat, share_ns now);
   /// Ends the seat's turn, if it has one.
   void end_turn(std::int32_t seat);
 
-  /// Takes back a turn that is not used, and gives the next. To be called when
-  /// a turn has ended, by a session that waits for one, and when something
-  /// changed.
+  /// Takes back an unused turn, and gives the next one. Call it when a turn has
+  /// ended, when a session waits for one, and when something changed.
   share_outcome arbitrate(share_ns now);
 
 private:

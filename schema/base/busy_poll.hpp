@@ -42,8 +42,8 @@ public:
 
   /// Returns how long a busy-poll that begins now may take.
   nanoseconds time(clock::time_point now) const noexcept;
-  /// Reports that the event came after `waited`, whether busy-polled or slept
-  /// for.
+  /// Reports that the event came after `waited`, during the busy-poll or after
+  /// it.
   void learned(nanoseconds waited) noexcept;
   /// Reports that another thread had the processor during a busy-poll.
   void interrupted(clock::time_point now) noexcept;

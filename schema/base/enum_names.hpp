@@ -8,19 +8,19 @@
 
 namespace vgpu {
 
-/// One value of an enum and the text that JSON and the wire have for it.
+/// Pairs one value of an enum with its text in JSON and on the wire.
 template <class Enum>
 struct enum_name {
   Enum value;
-  /// It ends with a NUL, for callers that want a C string.
+  /// Ends with a NUL, for callers that want a C string.
   const char* text;
 };
 
-/// A table of all values of an enum, each with another text.
+/// Lists all values of an enum, each with a different text.
 template <class Enum, std::size_t N>
 using enum_names = std::array<enum_name<Enum>, N>;
 
-/// The text of `x`; "?" for a number that is no value of the enum.
+/// Returns the text of `x`, or "?" for a number that is no value of the enum.
 template <class Enum, std::size_t N>
 constexpr const char* text_in(const enum_names<Enum, N>& table,
                               Enum x) noexcept {
@@ -30,7 +30,7 @@ constexpr const char* text_in(const enum_names<Enum, N>& table,
   return "?";
 }
 
-/// The value whose text is `text`; nothing when no value has it.
+/// Returns the value whose text is `text`, or nothing when no value has it.
 template <class Enum, std::size_t N>
 constexpr std::optional<Enum> value_in(const enum_names<Enum, N>& table,
                                        std::string_view text) noexcept {
@@ -40,7 +40,8 @@ constexpr std::optional<Enum> value_in(const enum_names<Enum, N>& table,
   return std::nullopt;
 }
 
-/// Whether a table has each value once, in the enum's order, and no text twice.
+/// Returns whether a table has each value once, in the enum's order, and no
+/// text twice.
 template <class Enum, std::size_t N>
 constexpr bool is_complete(const enum_names<Enum, N>& table, Enum last) {
   for (std::size_t i = 0; i < N; ++i) {

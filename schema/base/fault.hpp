@@ -15,27 +15,25 @@ namespace vgpu {
 /// Says what went wrong in an operation that was refused or failed. Each kind
 /// but `device` has one code for a program (schema/base/cuda_fault.hpp).
 enum class fault_kind : std::uint8_t {
-  /// Something impossible was asked for: an option, a name or a size that is
-  /// out of range.
+  /// The request is impossible: an option, a name or a size is out of range.
   usage,
-  /// Bytes that another process sent, or that a file holds, are not of the form
-  /// that they must have.
+  /// Bytes from another process or from a file are malformed.
   corrupt,
   /// The request names something that does not exist, or that exists no more.
   missing,
-  /// Whoever asked is not allowed to, or somebody else holds what it asked for.
+  /// The caller is not allowed to, or somebody else holds what it requests.
   refused,
-  /// The request is fine, but cannot be met at this moment; it may be later.
+  /// The request is valid but cannot be served now. It may be served later.
   not_ready,
-  /// There is not enough memory, or there are as many of something as may be.
+  /// There is not enough memory, or the largest number of something exists.
   exhausted,
   /// There is no GPU that could be used.
   no_device,
-  /// This build, this device or this host cannot do what was asked for.
+  /// This build, this device or this host does not support the request.
   unsupported,
-  /// The two sides of a connection are of versions that do not work together.
+  /// The two sides of a connection have incompatible versions.
   other_version,
-  /// No answer came from a process that this one depends on.
+  /// A process that this one depends on did not answer.
   unreachable,
   /// A device or a worker that was in use failed, and what it held is gone.
   lost,
@@ -76,9 +74,9 @@ constexpr std::string_view name_of(fault_kind x) noexcept {
   return text_in(fault_kind_names, x);
 }
 
-/// Describes a refused or failed operation: its kind for whoever has to decide
-/// what to do, and a sentence for the log that names the object, what was wrong
-/// and what to do about it.
+/// Describes a refused or failed operation: its kind, by which the caller
+/// decides what to do, and a sentence for the log that names the object, what
+/// was wrong and what to do about it.
 struct fault {
   fault_kind kind = fault_kind::internal;
   std::string what;

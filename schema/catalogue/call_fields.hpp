@@ -1,5 +1,5 @@
-// What the structs of calls.hpp are made of: how a call is answered, what it
-// leaves behind, and the fields by whose types it is audited.
+// The parts of the structs in calls.hpp: how a call is answered, what a state
+// keeps of it, and the field types by which a worker audits it.
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -8,58 +8,60 @@
 
 namespace vgpu::call {
 
-/// How the program is answered (design: five ways; `local` and `refused`
-/// calls do not come here).
+/// Says whether a call in the log is answered. Calls of the classes `local` and
+/// `refused` are not in the log.
 enum class answer : std::uint8_t {
-  none, // async and create: no slot
-  sync, // carries a slot that gets the result
+  none, // a call of class async or create, without a slot
+  sync, // a call with a slot for its result
 };
 
-/// What a call leaves behind when everything before it is done: what a state
-/// (state.capnp) has to keep of it. Every call must decide.
+/// Says what a state (state.capnp) has to keep of a call after it was executed.
+/// Every call must specify this.
 enum class lasts : std::uint8_t {
-  begins,   // makes an object: kept until that ends
-  alters,   // sets something of an object: kept until that ends, or is set anew
-  ends,     // ends an object, and what was kept of it
-  retires,  // ends an object whose place decides where later ones lie: kept
-  captured, // changes what a state holds by itself: memory, images, times
-  passes,   // leaves nothing
-  shared,   // is another session's too: no state of one can describe it
+  begins,  // The call makes an object. It is kept until that object ends.
+  alters,  // The call sets a property of an object. It is kept until that
+           // object ends or a later call sets the property again.
+  ends,    // The call ends an object. It and the object's calls are dropped.
+  retires, // The call ends an object whose place decides where later objects
+           // lie. It is kept.
+  captured, // The call changes memory, images or times, which a state contains.
+  passes,   // The call leaves nothing to keep.
+  shared,   // The call concerns another session too. No state of one session
+            // can describe it.
 };
 
-// -- field types: they say what the audit must find
-// -----------------------------
+// -- field types, which say what the audit checks -----------------------------
 
-/// A handle that this call makes: must not exist yet.
+/// Names an object that this call makes. The handle must not exist yet.
 template <class Id>
 struct fresh {
   Id id{};
 };
-/// A handle that must exist.
+/// Names an object that must exist.
 template <class Id>
 struct live {
   Id id{};
 };
-/// A handle that must exist and does not afterwards.
+/// Names an object that must exist, and that this call ends.
 template <class Id>
 struct ended {
   Id id{};
 };
 
-/// Where rows begin: a device (or host-window) address, bytes from row to row
-/// and from slice to slice.
+/// Says where rows begin: the address of the first one, in device memory or in
+/// the host window, and the bytes from row to row and from slice to slice.
 struct box {
   device_address address = 0;
   std::uint64_t pitch = 0;
   std::uint64_t slice = 0;
 };
-/// Bytes a row, rows a slice, slices.
+/// Holds the bytes per row, the rows per slice, and the number of slices.
 struct extent {
   std::uint64_t width = 0;
   std::uint64_t height = 1;
   std::uint64_t depth = 1;
 };
-/// Where in the reply arena (session_area.hpp) an answer's bytes go.
+/// Names the range of the reply arena (session_area.hpp) for an answer's bytes.
 struct arena_range {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -67,7 +69,7 @@ struct arena_range {
 struct dim3 {
   std::uint32_t x = 1, y = 1, z = 1;
 };
-/// XXH3 of an image's bytes, 128 bits.
+/// Holds the 128-bit XXH3 of an image's bytes.
 struct digest {
   std::uint64_t low = 0, high = 0;
   friend bool operator==(const digest&, const digest&) = default;

@@ -1,11 +1,10 @@
-// The calls that travel in a session's log: one struct each. The 672 entry
-// points of the driver (catalogue.def) come down to these.
+// The calls in a session's log, one struct each. The interposer translates the
+// driver's 672 entry points (catalogue.def) to these.
 //
-// A struct's fields() list is all there is to say of a call: encoding,
-// decoding, dispatch and the audit of handles are derived from it
-// (call_codec.hpp, actors/worker/execute/audit.hpp). Adding a call is adding a
-// struct here, naming it in `all`, and saying in the worker's executor what it
-// does.
+// Encoding, decoding, dispatch and the audit of handles follow from a struct's
+// fields() list (call_codec.hpp, actors/worker/execute/audit.hpp). To add a
+// call, add a struct here, name it in `all`, and say in
+// actors/worker/execute/call_dispatch.hpp what it does.
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -23,7 +22,8 @@
 
 namespace vgpu::call {
 
-/// Fixed for ever: a journal may be read by another version of this software.
+/// Numbers the calls. A number never changes, because another version of this
+/// software may read a journal.
 enum class number : std::uint16_t {
   mem_alloc = 1,
   mem_free = 2,
@@ -84,10 +84,10 @@ enum class number : std::uint16_t {
   zero_copy_write = 69,
 };
 
-// -- memory
-// ---------------------------------------------------------------------
+// -- memory -------------------------------------------------------------------
 
-/// cuMemAlloc and its kin. The address is the interposer's choice.
+/// Allocates device memory (cuMemAlloc and the like). The interposer chooses
+/// the address.
 struct mem_alloc {
   static constexpr auto id = number::mem_alloc;
   static constexpr auto kind = answer::none;
@@ -106,7 +106,7 @@ struct mem_free {
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
 };
 
-/// Pinned host memory in the session's host window.
+/// Allocates pinned host memory in the session's host window.
 struct host_alloc {
   static constexpr auto id = number::host_alloc;
   static constexpr auto kind = answer::none;
@@ -125,9 +125,8 @@ struct host_free {
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
 };
 
-/// Kernels use this pinned memory where it is. Where the worker has no part in
-/// the program's memory, what either side writes of it is told to the other
-/// from here on.
+/// Says that kernels use this pinned memory in place. If the worker cannot map
+/// the program's memory, each side sends its writes to the other from now on.
 struct zero_copy {
   static constexpr auto id = number::zero_copy;
   static constexpr auto kind = answer::none;
@@ -137,9 +136,9 @@ struct zero_copy {
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
 };
 
-/// What the program wrote into such memory: `count` of changed_line, the
-/// payload. Kernels find it at once, those that run already as well. A replay
-/// puts it behind the work that the program knew to be done.
+/// Carries what the program wrote into memory of zero_copy. The payload is
+/// `count` changed_line. All kernels see it at once, including running ones. A
+/// replay executes it after the work that the program knew to be done.
 struct zero_copy_write {
   static constexpr auto id = number::zero_copy_write;
   static constexpr auto kind = answer::none;
@@ -148,12 +147,11 @@ struct zero_copy_write {
   static auto fields(auto& x) { return std::tie(x.count); }
 };
 
-// -- managed memory
-// -------------------------------------------------------------
+// -- managed memory -----------------------------------------------------------
 
-/// Bytes of device memory as they are, for a host that touched managed memory.
-/// Comes behind what the host wrote before (write_managed) and behind nothing
-/// else: a host function that a stream waits for may touch it.
+/// Reads the current bytes of device memory, for a host thread that touched
+/// managed memory. It waits for earlier write_managed calls and for no stream,
+/// because a host function that a stream waits for may touch managed memory.
 struct read_managed {
   static constexpr auto id = number::read_managed;
   static constexpr auto kind = answer::sync;
@@ -164,9 +162,9 @@ struct read_managed {
   static auto fields(auto& x) { return std::tie(x.address, x.bytes, x.to); }
 };
 
-/// What the host wrote into managed memory: the payload. It waits for no
-/// stream, and whatever is enqueued after it, in any stream, finds it. A replay
-/// puts it behind the work that the program knew to be done.
+/// Carries what the host wrote into managed memory, as its payload. It waits
+/// for no stream, and all work enqueued after it, in any stream, sees it. A
+/// replay executes it after the work that the program knew to be done.
 struct write_managed {
   static constexpr auto id = number::write_managed;
   static constexpr auto kind = answer::none;
@@ -176,10 +174,10 @@ struct write_managed {
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
 };
 
-// -- memory that the program places by itself
-// -----------------------------------
+// -- memory that the program maps by itself -----------------------------------
 
-/// cuMemCreate. Zeroed; a multiple of granule_bytes.
+/// Makes zeroed physical memory (cuMemCreate). `bytes` is a multiple of
+/// granule_bytes.
 struct memory_create {
   static constexpr auto id = number::memory_create;
   static constexpr auto kind = answer::none;
@@ -189,7 +187,8 @@ struct memory_create {
   static auto fields(auto& x) { return std::tie(x.memory, x.bytes); }
 };
 
-/// cuMemRelease. Where it is mapped the memory stays until it is unmapped.
+/// Releases physical memory (cuMemRelease). Mapped memory exists until it is
+/// unmapped.
 struct memory_destroy {
   static constexpr auto id = number::memory_destroy;
   static constexpr auto kind = answer::none;
@@ -198,7 +197,7 @@ struct memory_destroy {
   static auto fields(auto& x) { return std::tie(x.memory); }
 };
 
-/// cuMemMap: the whole memory, at addresses where nothing is. No access yet.
+/// Maps the whole memory to unused addresses, without access (cuMemMap).
 struct memory_map {
   static constexpr auto id = number::memory_map;
   static constexpr auto kind = answer::none;
@@ -209,7 +208,7 @@ struct memory_map {
   static auto fields(auto& x) { return std::tie(x.memory, x.address, x.bytes); }
 };
 
-/// cuMemUnmap of one mapping, as it was made. Behind all work before it.
+/// Removes one whole mapping, after all earlier work (cuMemUnmap).
 struct memory_unmap {
   static constexpr auto id = number::memory_unmap;
   static constexpr auto kind = answer::none;
@@ -219,7 +218,7 @@ struct memory_unmap {
   static auto fields(auto& x) { return std::tie(x.address, x.bytes); }
 };
 
-/// cuMemSetAccess of one mapping: a vgpu::memory_access.
+/// Sets the access of one mapping to a vgpu::memory_access (cuMemSetAccess).
 struct memory_access {
   static constexpr auto id = number::memory_access;
   static constexpr auto kind = answer::none;
@@ -230,12 +229,12 @@ struct memory_access {
   static auto fields(auto& x) { return std::tie(x.address, x.bytes, x.access); }
 };
 
-// -- words by which graphs choose
-// --------------------------------------------
+// -- words for conditional nodes of graphs ------------------------------------
 
-/// From now on kernels set words of this memory, by handles that a place
-/// gives them (schema/base/condition_handles.hpp): `value` of the answer, which
-/// the worker chooses. CUDA_ERROR_NOT_SUPPORTED where kernels cannot.
+/// Lets kernels set words of this memory by handles. The worker chooses the
+/// place from which the handles follow (schema/base/condition_handles.hpp), and
+/// answers with it in `value`. Where kernels cannot set words, the answer is
+/// CUDA_ERROR_NOT_SUPPORTED.
 struct condition_place {
   static constexpr auto id = number::condition_place;
   static constexpr auto kind = answer::sync;
@@ -245,8 +244,8 @@ struct condition_place {
   static auto fields(auto& x) { return std::tie(x.memory, x.address); }
 };
 
-/// The program has handles of this place, and its graphs may have them
-/// anywhere: a device on which kernels cannot set words there fails here.
+/// Says that the program has handles of this place, which its graphs may hold.
+/// It fails on a device whose kernels cannot set words at this place.
 struct condition_words {
   static constexpr auto id = number::condition_words;
   static constexpr auto kind = answer::none;
@@ -257,12 +256,11 @@ struct condition_words {
   static auto fields(auto& x) { return std::tie(x.memory, x.address, x.place); }
 };
 
-// -- modules
-// --------------------------------------------------------------------
+// -- modules ------------------------------------------------------------------
 
-/// A part of an image (fatbin container, cubin, PTX text); the payload is the
-/// bytes from `offset` on. Parts come in order; with the last one the image is
-/// known to the session under its digest.
+/// Carries a part of an image (fatbin container, cubin or PTX text). The
+/// payload is the bytes from `offset` on. Parts come in order, and after the
+/// last one the session knows the image by its digest.
 struct image_part {
   static constexpr auto id = number::image_part;
   static constexpr auto kind = answer::none;
@@ -273,9 +271,10 @@ struct image_part {
   static auto fields(auto& x) { return std::tie(x.image, x.offset, x.total); }
 };
 
-/// Answers with ModuleFacts (data.capnp) in the arena range; `value` of the
-/// answer is their size. Where that is more than the range holds, nothing was
-/// written, the module is loaded, and module_facts asks again.
+/// Loads a module. The answer is ModuleFacts (data.capnp) in the arena range,
+/// with their size as `value`. If they do not fit into the range, the module is
+/// loaded but nothing is written, and the program sends module_facts with a
+/// larger range.
 struct module_load {
   static constexpr auto id = number::module_load;
   static constexpr auto kind = answer::sync;
@@ -303,7 +302,7 @@ struct module_unload {
   static auto fields(auto& x) { return std::tie(x.module); }
 };
 
-/// CU_FUNC_ATTRIBUTE_* that can be set.
+/// Sets a CU_FUNC_ATTRIBUTE_* of a kernel.
 struct kernel_attribute {
   static constexpr auto id = number::kernel_attribute;
   static constexpr auto kind = answer::none;
@@ -317,8 +316,7 @@ struct kernel_attribute {
   }
 };
 
-// -- work
-// -----------------------------------------------------------------------
+// -- work ---------------------------------------------------------------------
 
 struct launch {
   static constexpr auto id = number::launch;
@@ -340,9 +338,9 @@ struct launch {
   }
 };
 
-/// cuOccupancyMaxActiveClusters: `value` of the answer is how many clusters of
-/// a launch like this the device holds at once. How many multiprocessors its
-/// groups have only the device knows.
+/// Asks how many clusters of such a launch the device holds at once, which is
+/// `value` of the answer (cuOccupancyMaxActiveClusters). Only the device knows
+/// how many multiprocessors its groups have.
 struct active_clusters {
   static constexpr auto id = number::active_clusters;
   static constexpr auto kind = answer::sync;
@@ -359,7 +357,7 @@ struct active_clusters {
   }
 };
 
-/// Host to device; the payload is the rows without gaps.
+/// Copies from host to device. The payload is the rows without gaps.
 struct write {
   static constexpr auto id = number::write;
   static constexpr auto kind = answer::none;
@@ -370,7 +368,8 @@ struct write {
   static auto fields(auto& x) { return std::tie(x.stream, x.to, x.size); }
 };
 
-/// Device to host; the rows come without gaps into the arena range.
+/// Copies from device to host. The answer is the rows without gaps, in the
+/// arena range.
 struct read {
   static constexpr auto id = number::read;
   static constexpr auto kind = answer::sync;
@@ -384,9 +383,9 @@ struct read {
   }
 };
 
-/// Device to pinned host memory. Its slot is answered when the bytes have
-/// arrived; a slot that no longer waits when the call is replayed keeps the
-/// program's memory from being overwritten.
+/// Copies from device to pinned host memory. The slot is answered when the
+/// bytes have arrived. If the slot no longer waits during a replay, the copy
+/// does not overwrite the program's memory.
 struct read_host {
   static constexpr auto id = number::read_host;
   static constexpr auto kind = answer::sync;
@@ -427,8 +426,7 @@ struct fill {
   }
 };
 
-// -- streams and events
-// -----------------------------------------------------------
+// -- streams and events -------------------------------------------------------
 
 struct stream_create {
   static constexpr auto id = number::stream_create;
@@ -485,18 +483,18 @@ struct stream_wait {
   static auto fields(auto& x) { return std::tie(x.stream, x.event); }
 };
 
-/// As stream_wait, for an event of another of the session's devices.
+/// Does what stream_wait does, for an event of another device of the session.
 struct peer_wait {
   static constexpr auto id = number::peer_wait;
   static constexpr auto kind = answer::none;
   static constexpr auto lasting = lasts::passes;
   live<stream_id> stream{};
-  std::uint64_t event = 0; // of that device
+  std::uint64_t event = 0; // an event_id of `device`
   std::uint8_t device = 0;
   static auto fields(auto& x) { return std::tie(x.stream, x.event, x.device); }
 };
 
-/// Answered when all work enqueued in the stream so far is done.
+/// Is answered when all work enqueued in the stream so far is done.
 struct stream_sync {
   static constexpr auto id = number::stream_sync;
   static constexpr auto kind = answer::sync;
@@ -505,7 +503,7 @@ struct stream_sync {
   static auto fields(auto& x) { return std::tie(x.stream); }
 };
 
-/// Answered when all work enqueued on the device so far is done.
+/// Is answered when all work enqueued on the device so far is done.
 struct device_sync {
   static constexpr auto id = number::device_sync;
   static constexpr auto kind = answer::sync;
@@ -513,7 +511,7 @@ struct device_sync {
   static auto fields(auto&) { return std::tuple<>(); }
 };
 
-/// Answered when the event's latest record is done.
+/// Is answered when the event's latest record is done.
 struct event_sync {
   static constexpr auto id = number::event_sync;
   static constexpr auto kind = answer::sync;
@@ -522,8 +520,8 @@ struct event_sync {
   static auto fields(auto& x) { return std::tie(x.event); }
 };
 
-/// Milliseconds between two completed records; `value` of the answer holds the
-/// bits of a float.
+/// Asks for the milliseconds between two completed records. `value` of the
+/// answer holds the bits of a float.
 struct elapsed {
   static constexpr auto id = number::elapsed;
   static constexpr auto kind = answer::sync;
@@ -533,8 +531,9 @@ struct elapsed {
   static auto fields(auto& x) { return std::tie(x.from, x.to); }
 };
 
-/// A host function has its turn in the stream: the slot goes from waiting to
-/// called, the program runs the function and appends host_done.
+/// Enqueues a host function in a stream. When the stream reaches it, the slot
+/// changes from `waiting` to `called`, the program runs the function, and then
+/// appends host_done.
 struct host_call {
   static constexpr auto id = number::host_call;
   static constexpr auto kind = answer::sync;
@@ -543,9 +542,10 @@ struct host_call {
   static auto fields(auto& x) { return std::tie(x.stream); }
 };
 
-/// Appended before the program's function runs, which may tell the rest of the
-/// program: what is appended afterwards comes behind what was in the stream
-/// before that host_call, and a replay, in which no function runs, has to know.
+/// Is appended before the program runs the host function. The function may
+/// signal other threads of the program, so their later calls depend on the
+/// stream's work before host_call. A replay, which runs no host function, needs
+/// this call to keep that order.
 struct host_begun {
   static constexpr auto id = number::host_begun;
   static constexpr auto kind = answer::none;
@@ -562,10 +562,11 @@ struct host_done {
   static auto fields(auto& x) { return std::tie(x.call); }
 };
 
-/// The stream waits until a word of device memory holds a value (schema/
-/// awaited_value.hpp), and then for the program: as with host_call, the slot
-/// goes from waiting to called, and the program appends host_done. So the log
-/// tells a replay that the value was there once; it may have gone since.
+/// Makes a stream wait until a word of device memory holds a value
+/// (schema/base/awaited_value.hpp), and then until the program appends
+/// host_done. As with host_call, the slot changes from `waiting` to `called`.
+/// So a replay knows from the log that the wait was over, even if the word has
+/// changed since.
 struct wait_value {
   static constexpr auto id = number::wait_value;
   static constexpr auto kind = answer::sync;
@@ -580,14 +581,15 @@ struct wait_value {
   }
 };
 
-// -- what sessions share
-// ------------------------------------------------------------
+// -- memory and events that sessions share ------------------------------------
 //
-// No state describes these, and no journal: a replay cannot order its writes
-// with those of the other session. Who shares loses its protection.
+// Neither a state nor a journal can describe these, because a replay cannot
+// order a session's writes with those of the other session. A session that
+// shares loses its protection.
 
-/// cuIpcGetMemHandle of an allocation: from now on who knows the secret may map
-/// it. `value` of the answer is a share_layout. A second time it is the same.
+/// Shares an allocation (cuIpcGetMemHandle): from now on a session that knows
+/// the secret may map it. `value` of the answer is a share_layout, the same
+/// each time.
 struct memory_share {
   static constexpr auto id = number::memory_share;
   static constexpr auto kind = answer::sync;
@@ -601,10 +603,10 @@ struct memory_share {
   }
 };
 
-/// cuIpcOpenMemHandle: the whole granules of what another session shares are
-/// mapped, and may be read and written. It counts against the other's quota, as
-/// long as there is the other. CUDA_ERROR_OUT_OF_MEMORY for who is beyond his.
-/// memory_unmap and memory_destroy end it.
+/// Maps the granules that contain memory shared by another session, for reading
+/// and writing (cuIpcOpenMemHandle). They count against the other session's
+/// quota as long as that session exists. The answer is CUDA_ERROR_OUT_OF_MEMORY
+/// for a session beyond its quota. memory_unmap and memory_destroy end it.
 struct memory_import {
   static constexpr auto id = number::memory_import;
   static constexpr auto kind = answer::sync;
@@ -619,8 +621,8 @@ struct memory_import {
   }
 };
 
-/// cuMemExportToShareableHandle: as memory_share, of memory that the program
-/// places by itself.
+/// Does what memory_share does, for memory that the program maps by itself
+/// (cuMemExportToShareableHandle).
 struct placed_share {
   static constexpr auto id = number::placed_share;
   static constexpr auto kind = answer::sync;
@@ -633,8 +635,8 @@ struct placed_share {
   }
 };
 
-/// cuMemImportFromShareableHandle: memory to be mapped as if memory_create had
-/// made it, but what another session shares.
+/// Names memory that another session shares, so that the program can map it
+/// like memory of memory_create (cuMemImportFromShareableHandle).
 struct placed_import {
   static constexpr auto id = number::placed_import;
   static constexpr auto kind = answer::sync;
@@ -648,9 +650,10 @@ struct placed_import {
   }
 };
 
-/// How many bytes count here for the sake of other sessions, in `value` of the
-/// answer: what was freed and another one still has, and what was another's
-/// that is gone, and that one of those has taken over who have it still.
+/// Asks how many bytes count here only because of other sessions, which is
+/// `value` of the answer. They are memory that this session freed while another
+/// one still has it, and memory of an ended session that counts here because
+/// this session still has it.
 struct shared_bytes {
   static constexpr auto id = number::shared_bytes;
   static constexpr auto kind = answer::sync;
@@ -658,12 +661,12 @@ struct shared_bytes {
   static auto fields(auto&) { return std::tuple<>(); }
 };
 
-/// A file that the program has mapped and registered: from now on its pages are
-/// those of whole pages of the host window, on both sides, so that kernels
-/// reach them. host_free ends it. What other processes do with the file is not
-/// in the log. Only where the program is on the worker's host; `file` is a
-/// descriptor of the program's, and `control` that of this session's control
-/// area, by which the process is known for the program.
+/// Maps the pages of a file that the program has mapped and registered into the
+/// host window, in the program and in the worker, so that kernels can use them.
+/// host_free ends it. The log does not contain what other processes write to
+/// the file. The program must be on the worker's host: `file` is a descriptor
+/// of `process`, and `control` its descriptor of this session's control area,
+/// by which the worker verifies that the process is the program.
 struct host_file {
   static constexpr auto id = number::host_file;
   static constexpr auto kind = answer::sync;
@@ -679,8 +682,8 @@ struct host_file {
   }
 };
 
-/// cuIpcGetEventHandle. `value` of the answer is a share_layout that has a host
-/// alone.
+/// Shares an event (cuIpcGetEventHandle). `value` of the answer is a
+/// share_layout with nothing but a host.
 struct event_share {
   static constexpr auto id = number::event_share;
   static constexpr auto kind = answer::sync;
@@ -691,8 +694,8 @@ struct event_share {
   static auto fields(auto& x) { return std::tie(x.event, x.session, x.serial); }
 };
 
-/// cuIpcOpenEventHandle: an event that is another session's too. event_destroy
-/// ends it here.
+/// Opens an event that another session shares (cuIpcOpenEventHandle).
+/// event_destroy ends it in this session only.
 struct event_import {
   static constexpr auto id = number::event_import;
   static constexpr auto kind = answer::sync;
@@ -703,9 +706,9 @@ struct event_import {
   static auto fields(auto& x) { return std::tie(x.event, x.what, x.host); }
 };
 
-/// Answered at once: CUDA_SUCCESS where the event's latest record is done, else
-/// CUDA_ERROR_NOT_READY. With it a program also learns that what it appended
-/// before has been executed, so that another process can go by it.
+/// Is answered at once: CUDA_SUCCESS if the event's latest record is done, else
+/// CUDA_ERROR_NOT_READY. The answer also shows that all earlier calls were
+/// executed, so that another process can rely on them.
 struct event_query {
   static constexpr auto id = number::event_query;
   static constexpr auto kind = answer::sync;
@@ -714,13 +717,11 @@ struct event_query {
   static auto fields(auto& x) { return std::tie(x.event); }
 };
 
-// -- arrays, textures and surfaces
-// ------------------------------------------------------------
+// -- arrays, textures and surfaces --------------------------------------------
 
-/// A CUDA array or mipmapped array. The address is the interposer's choice:
-/// copies name its elements by addresses in the layout of layout_of(), and
-/// kernels reach them by textures and surfaces alone. `bytes` is that layout's
-/// size.
+/// Makes a CUDA array or mipmapped array. The interposer chooses the address.
+/// Copies name elements by addresses in the layout of layout_of(), whose size
+/// is `bytes`. Kernels reach elements by textures and surfaces only.
 struct array_create {
   static constexpr auto id = number::array_create;
   static constexpr auto kind = answer::none;
@@ -742,8 +743,8 @@ struct array_destroy {
   static auto fields(auto& x) { return std::tie(x.array); }
 };
 
-/// A texture or surface object. `value` of the answer is the 64-bit value that
-/// kernels know it by, which on some devices only the driver can choose.
+/// Makes a texture or surface object. `value` of the answer is the 64-bit value
+/// by which kernels name it. On some devices only the driver can choose it.
 struct texture_create {
   static constexpr auto id = number::texture_create;
   static constexpr auto kind = answer::sync;
@@ -753,8 +754,8 @@ struct texture_create {
   static auto fields(auto& x) { return std::tie(x.texture, x.what); }
 };
 
-/// The program holds this value, and may have stored it anywhere: a replay on
-/// a device that gives the object another one fails here.
+/// Says that the program has this value, and may have stored it anywhere. It
+/// fails in a replay on a device that gives the object another value.
 struct texture_known {
   static constexpr auto id = number::texture_known;
   static constexpr auto kind = answer::none;
@@ -772,12 +773,11 @@ struct texture_destroy {
   static auto fields(auto& x) { return std::tie(x.texture); }
 };
 
-// -- tensor maps
-// -----------------------------------------------------------------------
+// -- tensor maps --------------------------------------------------------------
 
-/// cuTensorMapEncodeTiled and its kin: the driver's bytes come into the arena
-/// range. They are the program's from then on, and name an address alone, so
-/// that nothing of it lasts here.
+/// Makes a tensor map (cuTensorMapEncodeTiled and the like). The answer is the
+/// driver's bytes in the arena range. The program owns them and they name
+/// nothing but an address, so a state keeps nothing of this call.
 struct tensor_map_encode {
   static constexpr auto id = number::tensor_map_encode;
   static constexpr auto kind = answer::sync;

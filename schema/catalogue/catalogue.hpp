@@ -1,6 +1,5 @@
-// The catalogue of the driver's entry points: the one list from which the
-// exports, the look-up by name and version, the refusals and the coverage
-// table are made.
+// The catalogue of the driver's entry points. The exports, the look-up by name
+// and version, the refusals and the coverage table are made from this list.
 #pragma once
 
 #include <algorithm>
@@ -13,31 +12,32 @@
 
 namespace vgpu {
 
-/// How a driver call is served.
+/// Says how a driver call is served.
 enum class call_class : std::uint8_t {
-  local,   ///< answered in the program
-  async,   ///< appended to the log, no reply
-  create,  ///< async, with a handle or address that the program's side chose
-  sync,    ///< appended, waits for its reply (some forms of it may not)
-  refused, ///< CUDA_ERROR_NOT_SUPPORTED
+  local,   ///< is answered in the program
+  async,   ///< is appended to the log, without an answer
+  create,  ///< is async, with a handle or address that the interposer chooses
+  sync,    ///< is appended and waits for its answer (some of its forms may not)
+  refused, ///< returns CUDA_ERROR_NOT_SUPPORTED
 };
 
-/// When a call does more than its class says: a local one appends, or one that
-/// usually does not wait waits. An entry point has a set of them. In the
-/// library, on_occasion() marks each such step.
+/// Says on which occasions a call does more than its class says: a local call
+/// appends, or a call that usually does not wait waits. An entry point has a
+/// set of occasions. In the interposer, on_occasion() marks each such step.
 enum class occasion : std::uint8_t {
   none = 0,
-  /// The first use of an object, which prepares what it needs: a kernel's
-  /// module, a thread's own stream, a registered range. Its end gives that
-  /// back.
+  /// The call uses an object first and prepares what it needs: a kernel's
+  /// module, a thread's own stream or a registered range. Or it ends such an
+  /// object and gives that back.
   first_use = 1,
-  /// Memory or events are shared with another process.
+  /// The call shares memory or events with another process.
   sharing = 2,
-  /// There is no room before freed memory or addresses are settled.
+  /// The call has no room until freed memory or addresses are settled.
   room = 4,
-  /// Bytes come from memory of the program that is not ready, or go to it.
+  /// The call reads memory of the program that is not ready, or writes memory
+  /// of the program.
   host_memory = 8,
-  /// The memory of another device takes part, and the program waits.
+  /// The call uses another device's memory, and the program waits.
   peer = 16,
 };
 
@@ -45,27 +45,27 @@ constexpr occasion operator|(occasion x, occasion y) noexcept {
   return static_cast<occasion>(static_cast<unsigned>(x) |
                                static_cast<unsigned>(y));
 }
-/// Tells whether the set holds the occasion.
+/// Returns whether the set holds the occasion.
 constexpr bool holds(occasion set, occasion x) noexcept {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(x)) != 0;
 }
 
-/// Which stream a call takes for the default one: the legacy stream (`none`),
+/// Says which stream is the default one of a call: the legacy stream (`none`),
 /// or the calling thread's (the `_ptds` and `_ptsz` symbols).
 enum class stream_flavour : std::uint8_t { none, ptds, ptsz };
 
-/// One exported symbol.
+/// Describes one exported symbol.
 struct catalogue_entry {
-  std::string_view symbol; ///< as exported: cuMemcpyHtoD_v2_ptds
-  std::string_view name;   ///< as cuGetProcAddress knows it: cuMemcpyHtoD
-  int version = 0;         ///< 1000 * major + 10 * minor that introduced it
+  std::string_view symbol; ///< exported name, such as cuMemcpyHtoD_v2_ptds
+  std::string_view name;   ///< name for cuGetProcAddress: cuMemcpyHtoD
+  int version = 0;         ///< first CUDA version: 1000 * major + 10 * minor
   stream_flavour flavour = stream_flavour::none;
   call_class served = call_class::refused;
-  occasion more = occasion::none; ///< when it does more than its class says
-  std::string_view why; ///< why it is refused: a noun phrase; else empty
+  occasion more = occasion::none; ///< occasions on which it does more
+  std::string_view why; ///< reason for the refusal, a noun phrase, or empty
 };
 
-/// Sorted by symbol.
+/// Lists all exported symbols, sorted by name.
 inline constexpr auto catalogue = [] {
   using enum occasion;
   return std::to_array<catalogue_entry>({
@@ -77,7 +77,7 @@ inline constexpr auto catalogue = [] {
   });
 }();
 
-/// The entry of an exported symbol, or null.
+/// Returns the entry of an exported symbol, or null.
 inline const catalogue_entry* find_symbol(std::string_view symbol) noexcept {
   auto i = std::lower_bound(catalogue.begin(), catalogue.end(), symbol,
                             [](const catalogue_entry& x, std::string_view y) {
@@ -92,7 +92,7 @@ constexpr std::string_view to_string(call_class x) noexcept {
   return names.at(static_cast<std::size_t>(x));
 }
 
-/// The occasions' names, separated by commas.
+/// Returns the occasions' names, separated by commas.
 inline std::string to_string(occasion set) {
   std::string out;
   auto add = [&](occasion x, std::string_view name) {
@@ -110,9 +110,9 @@ inline std::string to_string(occasion set) {
   return out;
 }
 
-/// A Markdown table of what is served and how, one line a name and version,
-/// when it does more than its class says, with a summary: what `vgpu coverage`
-/// prints. Flavours of a call share its line.
+/// Returns what `vgpu coverage` prints: a summary, and a Markdown table with
+/// one line for each name and version, which says how it is served and on which
+/// occasions it does more. Flavours of a call share its line.
 inline std::string coverage_table() {
   std::array<std::size_t, 5> count{};
   std::string lines;

@@ -1,4 +1,5 @@
-// A call's struct (calls.hpp) as a Cap'n Proto message (data.capnp), and back.
+// Converts a call's struct (calls.hpp) to a Cap'n Proto message (data.capnp),
+// and back.
 #pragma once
 
 #include "schema/catalogue/calls.hpp"
@@ -22,8 +23,8 @@ namespace vgpu::call {
 
 namespace detail {
 
-/// Calls `f` with each 64-bit word of a field, as something that can be
-/// assigned to (Word& is std::uint64_t& when decoding, by value otherwise).
+/// Calls `f` with each 64-bit word of a field: with a reference when decoding,
+/// and with a value otherwise.
 template <class Field, class F>
 constexpr void each_word(Field& field, const F& f) {
   using plain = std::remove_const_t<Field>;
@@ -70,9 +71,9 @@ constexpr std::uint32_t words_of(std::tuple<Fields&...>*) {
   return n;
 }
 
-// -- the message's layout (capnproto.org, "Encoding Spec"): written by hand, as
-// -- a program pays for it at each launch; read with the library, as a worker
-// -- has to expect anything.
+// The message's layout (capnproto.org, "Encoding Spec") is written by hand,
+// because a program pays for it at each launch. It is read with the library,
+// because a worker has to expect anything.
 
 using layout = wire::Call::_capnpPrivate;
 static_assert(layout::dataWordSize == 1 && layout::pointerCount == 2,
@@ -87,7 +88,8 @@ constexpr std::uint64_t struct_pointer(std::uint64_t data,
   return data << 32 | pointers << 48;
 }
 enum class element : std::uint64_t { byte = 2, word = 5 };
-/// `offset` in words from behind the pointer to the list.
+/// Returns a list pointer. `offset` counts words from the pointer's end to the
+/// list.
 constexpr std::uint64_t list_pointer(std::uint64_t offset, element size,
                                      std::uint64_t count) {
   return 1 | offset << 2 | static_cast<std::uint64_t>(size) << 32 | count << 35;
@@ -95,15 +97,15 @@ constexpr std::uint64_t list_pointer(std::uint64_t offset, element size,
 
 } // namespace detail
 
-/// 64-bit arguments of a call; fixed by its type.
+/// Gives the number of a call's 64-bit arguments, which its type fixes.
 template <class Call>
 constexpr std::uint32_t argument_count() {
   using fields = decltype(Call::fields(std::declval<Call&>()));
   return detail::words_of(static_cast<fields*>(nullptr));
 }
 
-/// Size of the call's message, in words: segment table, root pointer, the
-/// struct's one data word and two pointers, its arguments, its bytes.
+/// Returns the size of the call's message in words: the segment table, the root
+/// pointer, the struct's data word and two pointers, its arguments, its bytes.
 template <class Call>
 std::uint32_t message_words(const Call& x) {
   auto words =
@@ -119,7 +121,8 @@ void encode(const Call& x, std::uint8_t device, std::span<std::uint64_t> into) {
   using namespace detail;
   constexpr auto count = argument_count<Call>();
   auto* word = into.data();
-  // One segment: their count less one, and its size.
+  // The segment table: the number of segments minus one, and the size of the
+  // only one.
   *word++ = static_cast<std::uint64_t>(into.size() - 1) << 32;
   *word++ = struct_pointer(layout::dataWordSize, layout::pointerCount);
   *word++ = static_cast<std::uint64_t>(Call::id) | std::uint64_t{device} << 16;
@@ -136,8 +139,9 @@ void encode(const Call& x, std::uint8_t device, std::span<std::uint64_t> into) {
       std::memcpy(word, x.bytes.data(), x.bytes.size());
 }
 
-/// Appends a call: one reservation, one encoding in place, one copy of the
-/// payload. `fill` writes the payload (may be empty with payload_bytes 0).
+/// Appends a call with one reservation, one encoding in place and one copy of
+/// the payload. `fill` writes the payload, and may be empty if payload_bytes
+/// is 0.
 template <class Call, class Fill>
 call_number append(log_writer& log, const Call& x, std::uint8_t device,
                    slot_index slot, std::uint32_t payload_bytes, Fill&& fill,
@@ -150,7 +154,7 @@ call_number append(log_writer& log, const Call& x, std::uint8_t device,
   return place.call();
 }
 
-/// The same, with a payload that lies in memory as it is.
+/// Appends a call with a payload that is contiguous in memory.
 template <class Call>
 call_number append(log_writer& log, const Call& x, std::uint8_t device,
                    slot_index slot, std::span<const std::byte> payload,
@@ -168,9 +172,9 @@ call_number append(log_writer& log, const Call& x, std::uint8_t device,
   return place.call();
 }
 
-/// Turns a message back into its call's struct and passes it to `handler(call,
-/// device)`; its bytes lie in `message`. A fault where the message is
-/// malformed, or names a call that this version does not know.
+/// Converts a message to its call's struct and passes it to `handler(call,
+/// device)`. The struct's bytes lie in `message`. Returns a fault if the
+/// message is malformed or names a call that this version does not know.
 template <class Handler>
 status decode(std::span<const std::uint64_t> message, Handler&& handler) {
   try {

@@ -1,9 +1,9 @@
 @0xa1eda2d7a08c7a3d;
-# The data plane: a session's calls. A call is one message of type Call; in the
-# log it is one record (call_log.hpp). Between a client and a worker that
-# cannot map the log, ranges of the log travel as they are: a DataHead, and raw
-# bytes where the head announces some, behind it in one frame or, where they are
-# many, in a frame of their own.
+# The data plane: a session's calls. A call is one message of type Call, and in
+# the log it is one record (call_log.hpp). Where a worker cannot map the log,
+# the client forwards ranges of the log unchanged: a DataHead, and the payload
+# that the head announces. A small payload follows the head in the same frame,
+# and a large one has its own frame.
 
 using Cxx = import "/capnp/c++.capnp";
 using Wire = import "wire.capnp";
@@ -11,11 +11,11 @@ $Cxx.namespace("vgpu::wire");
 
 struct Call {
   function @0 :UInt16;
-  # vgpu::call::number; never reused for another meaning.
+  # A vgpu::call::number. It is never reused for another meaning.
   device @1 :UInt8;
-  # Of the session's devices.
+  # The ordinal of one of the session's devices.
   arguments @2 :List(UInt64);
-  # In the order of the call's struct in calls.hpp.
+  # The fields in the order of the call's struct in calls.hpp.
   bytes @3 :Data;
   # The call's one field of variable length (a launch's parameter block).
 }
@@ -52,117 +52,124 @@ struct DataHead {
     # Payload: the log's bytes [from, to).
     keepalive @4 :Keepalive;
     detach @5 :Void;
-    # The session is over.
+    # The session has ended.
 
     # worker -> client
     attached @6 :Progress;
-    # Go on sending from `received`: the answer to attach, and sent unasked
-    # when calls were lost on the way.
+    # The client sends the log from `received` on. This is the answer to attach,
+    # and the worker also sends it when calls were lost on the way.
     answer @7 :Answer;
-    # Payload: what was read, if anything.
+    # Payload: the bytes that the call read, if any.
     progress @8 :Progress;
     refused @9 :Text;
 
-    # a session that moves (actors/README.md, "Moving a session")
+    # migrations and snapshots (docs/design/migration.md)
     checkpoint @10 :Checkpoint;
-    # client -> worker: stop at a call, and describe what there is.
+    # client -> worker: stop at a call, and write the session's state.
     goOn @11 :Void;
-    # client -> worker: the state is not wanted after all.
+    # client -> worker: continue, because the state is not needed any more.
     checkpointed @12 :Checkpointed;
-    # worker -> client: it has stopped. A client on the same host gets the
-    # state's file with this, and, where the state lends memory, a parcel of its
-    # descriptors (actors/lend/descriptor_parcel.hpp).
+    # worker -> client: the worker has stopped. A client on the same host gets
+    # the state's file with this, and, if the state lends memory, a parcel of
+    # its descriptors (actors/lend/descriptor_parcel.hpp).
     notCheckpointed @13 :Text;
-    # worker -> client: it goes on, for this reason.
+    # worker -> client: the worker continues, for this reason.
     stateWanted @14 :Range;
     # Both ways: send these bytes of the state's file.
     statePart @15 :UInt64;
-    # Both ways; the payload is the file's bytes from here on.
+    # Both ways: the payload is the file's bytes from this offset on.
     differs @16 :Differs;
-    # worker -> client: what a replay brought differently.
+    # worker -> client: the calls whose answers differed in a replay.
     checkpointing @17 :Checkpointing;
-    # worker -> client: how far it is with a checkpoint.
+    # worker -> client: the progress of a checkpoint.
     back @18 :Void;
-    # worker -> client: its process was checkpointed, and is on its GPUs again.
+    # worker -> client: the worker's process was checkpointed, and uses its GPUs
+    # again.
     join @19 :UInt64;
-    # client -> worker, by a second connection: the lease's token. From then on
-    # long answers come by either. worker -> client, by that: calls may go by it.
+    # client -> worker, on a second connection: the lease's token. From then on
+    # long answers use either connection. worker -> client, on that connection:
+    # the client may send calls on it.
   }
 }
 
 struct Checkpoint {
   compress @0 :Bool;
-  # The state will travel.
+  # Whether to compress the state, because it will travel.
   goOn @1 :Bool;
-  # A snapshot: go on as soon as the state is described. A client on the same
-  # host sends the file for it along, and perhaps one on a disk.
+  # For a snapshot: continue as soon as the state is described. A client on the
+  # same host also sends a file in memory for it, and may send one on a disk.
   order @2 :UInt64;
-  # Grows with each order of a client; what was made for one that was given up
-  # is known by it.
+  # Grows with each order of a client, so that the client recognises a state of
+  # an order that it gave up.
   inMemory @3 :UInt64;
-  # A session with more bytes of device memory is described on the disk.
+  # The largest state in memory: with more bytes of device memory, the state is
+  # written to the file on the disk.
   lendTo @4 :List(UInt32);
-  # Not empty: these pGPUs of this host take the session up, one for each of its
-  # devices. Its memory may be handed over in place of being copied.
+  # The pGPUs of this host that will serve the session, one for each of its
+  # devices, or empty. The worker may lend them its memory in place of copying.
   mayCheckpointProcess @5 :Bool;
-  # Where it cannot be described, the driver may checkpoint the worker's whole
-  # process.
+  # If the state cannot be described, the driver may checkpoint the worker's
+  # whole process.
 }
 struct Checkpointing {
   order @0 :UInt64;
-  # The checkpoint's.
+  # The order of the checkpoint.
   phase @1 :Phase;
 
   enum Phase {
     copying @0;
-    # Memory is copied, calls are executed.
+    # The worker copies memory and executes calls.
     stopping @1;
-    # No further call is executed.
+    # The worker executes no further calls.
     resting @2;
-    # Its devices stand still, and what is left is written.
+    # The devices are at rest, and the worker writes the rest of the state.
   }
 }
 struct Checkpointed {
   position @0 :UInt64;
-  # All calls before it are done and answered, none after it was begun.
+  # All calls before this number are done and answered, and no later one began.
   bytes @1 :UInt64;
-  # Of the state's file.
+  # The size of the state's file.
   answers @2 :UInt64;
-  # Given in this epoch: the state counts once they have all arrived.
+  # The number of answers in this epoch. The state is valid for the client once
+  # all of them have arrived.
   pauseNs @3 :UInt64;
-  # How long its devices stood still for it.
+  # How long the devices were at rest for it.
   order @4 :UInt64;
-  # That it is made for.
+  # The order that it answers.
   onDisk @5 :Bool;
-  # In the second file that came with the order.
+  # Whether the state is in the order's second file.
   processCheckpointed @6 :Bool;
-  # There is no file: the process waits, with its GPUs' memory on its host.
+  # Whether there is no file, because the worker's process was checkpointed,
+  # with its GPUs' memory on its host.
 }
 struct Differs {
   calls @0 :List(UInt64);
-  # Call numbers, the first few.
+  # The first few call numbers.
   total @1 :UInt64;
-  # Since this worker began.
+  # The number of such calls since this worker began.
 }
 
 struct Attach {
   token @0 :UInt64;
   answersSeen @1 :UInt64;
-  # Answers up to this number arrived; what came after is sent again.
+  # Answers up to this number arrived. The worker sends later ones again.
   replayUntil @2 :UInt64;
-  # Calls before this number were served by an earlier worker: of these, only
-  # the waiting ones want an answer.
+  # An earlier worker served the calls before this number. Of these, the worker
+  # answers only the waiting ones.
   waiting @3 :List(Waiting);
   restore @4 :UInt64;
-  # Not zero: begin with a state (state.capnp) of so many bytes, which comes as
-  # the fifth descriptor, or for the asking; memory that it lends, as a sixth.
+  # The size of the state (state.capnp) to begin with, or zero. The state comes
+  # as the fifth descriptor, or the worker requests it (stateWanted). Memory
+  # that the state lends comes as the sixth descriptor.
   charged @5 :UInt64;
-  # Calls before this number are in the session's account already: what they
-  # take now is not charged.
+  # Calls before this number are in the session's account already. Executing
+  # them again is not charged.
   adopt @6 :Bool;
-  # The state's file is the worker's from the answer on, and may be its memory.
+  # Whether the worker owns the state's file from the answer on, and may use it
+  # as its memory.
   processCheckpointed @7 :Bool;
-  # A checkpointed process stays so until goOn.
+  # Whether the worker's process is checkpointed, and stays so until goOn.
 }
 struct Waiting {
   call @0 :UInt64;
@@ -174,7 +181,7 @@ struct Range {
 }
 struct Keepalive {
   sent @0 :UInt64;
-  # How far the log was sent: a worker that has received less lost some.
+  # The end of the sent log. A worker that has received less has lost calls.
   answersSeen @1 :UInt64;
 }
 struct Progress {
@@ -182,18 +189,19 @@ struct Progress {
   executed @1 :UInt64;
   stickyError @2 :UInt32;
   calls @3 :UInt64;
-  # Executed since this worker began.
+  # The number of calls executed since this worker began.
   answers @4 :UInt64;
-  # Given since this worker began.
+  # The number of answers since this worker began.
   acknowledged @5 :UInt64;
-  # Answers up to this number arrived at some client of this epoch, and are
-  # not sent again: a client that follows another goes on from here.
+  # Answers up to this number arrived at some client of this epoch. The worker
+  # does not send them again, so a restarted client continues from here.
   charged @6 :UInt64;
   # Calls before this number are in the session's account.
   busy @7 :Data;
-  # Of each device, how many percent of the last second it worked.
+  # For each device, how many percent of the last second it worked.
   secondPort @8 :UInt16;
-  # In `attached`: where it takes a second connection of its client; 0: nowhere.
+  # In `attached`: the worker's port for a second connection of its client, or
+  # 0.
 }
 struct Answer {
   number @0 :UInt64;
@@ -201,9 +209,9 @@ struct Answer {
   call @1 :UInt64;
   slot @2 :UInt32;
   result @3 :UInt32;
-  # CUresult
+  # A CUresult.
   value @4 :UInt64;
-  # What the call returns in 64 bits (calls.hpp).
+  # The call's 64-bit result (calls.hpp).
   union {
     none @5 :Void;
     arena @6 :UInt64;
@@ -216,11 +224,13 @@ struct Answer {
     error @9 :UInt64;
     # The same for its standard error.
     hostCall @10 :Void;
-    # Not an answer yet: run the host function that waits in this slot.
+    # This is not yet the answer: the program runs the host function that waits
+    # in this slot.
     zeroCopy @12 :Void;
-    # Answers nobody: the payload is what kernels wrote into host memory that they
-    # use in place (schema/log/changed_lines.hpp).
+    # This answers no call: the payload is what kernels wrote into host memory
+    # that they use in place (schema/log/changed_lines.hpp).
   }
   digest @11 :UInt32;
-  # Of all bytes that the call brings, to be kept in the log; 0: none.
+  # The digest of all bytes that the call brings to the program, for the log, or
+  # 0.
 }

@@ -1,10 +1,10 @@
 @0x86c4fa479b943193;
-# Between the interposer (in the program's process) and vgpu-client, over a
-# Unix SEQPACKET socket: one message a packet. The guest's hello carries file
-# descriptors: control area, log, host memory, doorbell (an eventfd), and the
-# places for snapshots (snapshot_files.hpp): two in memory, two on a disk.
-# After the welcome everything goes through shared memory; the socket stays
-# open, and its closing is how each side learns of the other's death.
+# The guest channel, between the interposer (in the program's process) and
+# vgpu-client: a Unix SEQPACKET socket with one message per packet. The guest's
+# hello carries file descriptors: control area, log, host memory, doorbell (an
+# eventfd), and the places for snapshots (snapshot_files.hpp), two in memory and
+# two on a disk. After the welcome, both sides use shared memory. The socket
+# stays open, so that each side notices when the other one ends.
 
 using Cxx = import "/capnp/c++.capnp";
 using Wire = import "wire.capnp";
@@ -15,13 +15,14 @@ struct GuestHello {
   program @1 :Wire.Program;
   specification @2 :Wire.Specification;
   resumed @3 :Bool;
-  # The areas hold a session that runs already: its client died. The ticket in
-  # the control area tells which.
+  # The areas hold a running session, whose client died. The ticket in the
+  # control area names the session.
   hearsWaiting @4 :Bool;
-  # It takes welcomes that say `waiting`.
+  # The program accepts welcomes with `waiting`.
   watches @5 :Bool;
-  # It wants no vGPU, but to know who of its group has which. It hands nothing
-  # over, and of its specification the group alone counts. Answered once.
+  # The program wants no vGPU. It asks which programs of its group have which
+  # vGPUs. It sends no descriptors, and its specification needs only the group.
+  # It gets one answer.
 }
 
 struct GuestWelcome {
@@ -30,25 +31,25 @@ struct GuestWelcome {
     refused @1 :Wire.Refusal;
     granted @2 :Granted;
     waiting @3 :Text;
-    # Why there is no place yet; another welcome follows.
+    # The reason why there is no place yet. Another welcome follows.
     watched @4 :Watched;
   }
 }
 
 struct Watched {
-  # The vGPUs of a group, as far as this client serves them.
+  # The vGPUs of a group that this client serves.
   devices @0 :List(Wire.DeviceFacts);
-  # Each once, by its UUID.
+  # Each device once, by its UUID.
   uses @1 :List(WatchedUse);
 }
 struct WatchedUse {
-  # What a program has of a device.
+  # A program's use of a device.
   device @0 :UInt32;
   # An index into `devices`.
   pid @1 :UInt32;
   quota @2 :UInt64;
   used @3 :UInt64;
-  # Bytes.
+  # In bytes.
   busy @4 :UInt8;
   # How many percent of the last second the device worked for it.
 }
@@ -57,7 +58,7 @@ struct Granted {
   session @0 :UInt64;
   vgpu @1 :UInt64;
   quota @2 :UInt64;
-  # Bytes a device.
+  # Bytes per device.
   devices @3 :List(Wire.DeviceFacts);
 }
 
@@ -65,10 +66,10 @@ struct GuestNotice {
   # guest -> client, any time after the welcome.
   union {
     journalFills @0 :UInt64;
-    # The log reached this many bytes: it needs to be trimmed.
+    # The log reached this many bytes and needs to be trimmed.
     unused @1 :Void;
     shares @2 :Void;
-    # It shares memory or events with another process, and has lowered its
-    # protection: two logs cannot be replayed in one order.
+    # The program shares memory or events with another process, and has lowered
+    # its protection, because two logs cannot be replayed in one order.
   }
 }

@@ -1,4 +1,4 @@
-// What a program says first to its client (guest.capnp). Both sides read and
+// A program's first message to its client (guest.capnp). Both sides read and
 // write it by its fields.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace vgpu::control {
 
-/// A program, as people know it.
+/// Describes a program for people.
 struct program {
   std::string name;
   std::uint32_t pid = 0;
@@ -30,18 +30,18 @@ struct program {
 
 namespace vgpu::guest {
 
-/// The version of guest.capnp that both sides speak.
+/// Gives the version of guest.capnp that both sides speak.
 inline constexpr std::uint16_t version = 1;
 
-/// A program's first message.
+/// Is a program's first message.
 struct hello {
   control::program program;
   control::specification specification;
-  /// The program has a session already, and its former client died.
+  /// Says that the program has a session already, whose former client died.
   bool resumed = false;
-  /// The program takes what encode_waiting() makes.
+  /// Says that the program accepts what encode_waiting() makes.
   bool hears_waiting = false;
-  /// The program wants what encode_watched() makes, and no vGPU.
+  /// Says that the program wants what encode_watched() makes, and no vGPU.
   bool watches = false;
 
   static void fields(auto& x, auto&& f) {

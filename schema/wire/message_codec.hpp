@@ -1,5 +1,5 @@
-// Structs with fields (message_fields.hpp) to and from Cap'n Proto messages,
-// and the bounds of whatever a peer sent.
+// Converts structs with fields (message_fields.hpp) to and from Cap'n Proto
+// messages, and checks the bounds of received values.
 #pragma once
 
 #include "schema/base/cuda_fault.hpp"
@@ -24,22 +24,22 @@
 #include <variant>
 #include <vector>
 
-/// Thread-safe. What reads throws bad_value, or kj::Exception where the message
-/// is malformed.
+/// Thread-safe. Reading functions throw bad_value, or kj::Exception if the
+/// message is malformed.
 namespace vgpu::wire_codec {
 
-/// A value that no peer of this version sends.
+/// Reports a value that no peer of this version sends.
 struct bad_value : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What a reader takes at most.
+/// Holds the limits of a reader.
 struct bounds {
   std::size_t longest_text = std::numeric_limits<std::size_t>::max(); // bytes
   std::size_t longest_list = std::numeric_limits<std::size_t>::max();
 };
 
-/// Valid as long as `x` is.
+/// Returns a view that is valid as long as `x`.
 inline kj::StringPtr to_kj(const std::string& x) {
   return {x.c_str(), x.size()};
 }
@@ -55,7 +55,7 @@ inline void check_length(std::size_t entries, const bounds& most) {
     throw bad_value{"a list of " + std::to_string(entries) + " entries"};
 }
 
-/// The size of a list that is to hold as many.
+/// Returns the size of a list for so many values.
 inline unsigned list_size(std::size_t values) {
   return static_cast<unsigned>(
       std::min<std::size_t>(values, std::numeric_limits<std::int32_t>::max()));
@@ -248,7 +248,7 @@ void write_choice(Builder to, const Member& member, const T& x) {
     });
 }
 
-/// Reads it, where the union has this member. A text that is all of a message
+/// Reads a struct, if the union has this member. A text that is a whole message
 /// has at most `longest_lone_text` bytes.
 template <has_wire_fields T, class Reader, class Member>
 T read_choice(
@@ -256,7 +256,7 @@ T read_choice(
     std::size_t longest_lone_text = std::numeric_limits<std::size_t>::max()) {
   T x{};
   if constexpr (std::is_empty_v<T>) {
-    // Void: nothing to read.
+    // A Void member has nothing to read.
   } else if constexpr (detail::is_struct_reader<decltype(member.get(from))>) {
     read_fields(member.get(from), x, most);
   } else {
@@ -287,8 +287,8 @@ void write_one_of(Builder to, const Choices& choices, const Variant& what) {
   });
 }
 
-/// Reads it; nothing where the union has a member that is unknown here. For the
-/// rest see read_choice().
+/// Reads a variant, or returns nothing if the union has a member that is
+/// unknown here. read_choice() explains the rest.
 template <class Variant, class Reader, class Choices>
 std::optional<Variant> read_one_of(
     Reader from, const Choices& choices, const bounds& most,

@@ -1,5 +1,6 @@
-// How a struct declares its fields for a Cap'n Proto message: once, for reading
-// and writing (message_codec.hpp). Knows no schema and needs no library.
+// How a struct declares its fields for a Cap'n Proto message, once for reading
+// and writing (message_codec.hpp). This header knows no schema and needs no
+// library.
 //
 //   struct suspect {
 //     session_id session;
@@ -19,7 +20,7 @@
 
 namespace vgpu {
 
-/// A member of a schema's struct: the accessors that capnp generates for it.
+/// Holds the accessors that capnp generates for a member of a schema's struct.
 template <class Get, class Set, class Init>
 struct wire_member {
   Get get;
@@ -29,8 +30,8 @@ struct wire_member {
 template <class Get, class Set, class Init>
 wire_member(Get, Set, Init) -> wire_member<Get, Set, Init>;
 
-/// The member of this name, in a schema that is known where it is used. The
-/// name is the schema's with a capital: WIRE_MEMBER(BeatEveryMs).
+/// Makes the wire_member of this name. The schema need only be known where it
+/// is used. The name is the schema's with a capital: WIRE_MEMBER(BeatEveryMs).
 #define WIRE_MEMBER(Name)                                                      \
   ::vgpu::wire_member {                                                        \
     [](auto& from) -> decltype(from.get##Name()) { return from.get##Name(); }, \
@@ -42,20 +43,21 @@ wire_member(Get, Set, Init) -> wire_member<Get, Set, Init>;
         }                                                                      \
   }
 
-/// An enum that travels as a number specializes this with `last`, its last
-/// value, and `what`, its name for a person. A larger number of a peer is
-/// refused. One that travels as a text has `names`, the table of its texts
-/// (enum_names), in place of `last`. A text that is not in it is refused.
+/// Says how an enum travels. For one that travels as a number, the
+/// specialization has `last`, its last value, and `what`, its name for people.
+/// A reader refuses larger numbers. For one that travels as a text, it has
+/// `names`, the table of texts (enum_names), in place of `last`. A reader
+/// refuses texts that are not in the table.
 template <class Enum>
 struct wire_enum;
 
-/// A struct whose fields are declared.
+/// Is satisfied by a struct whose fields are declared.
 template <class T>
 concept has_wire_fields = requires(T& x) {
   T::fields(x, [](auto&, const auto&) {});
 };
 
-/// The number of fields of a struct.
+/// Returns the number of fields of a struct.
 template <has_wire_fields T>
 std::size_t count_wire_fields() {
   T x{};
@@ -64,7 +66,7 @@ std::size_t count_wire_fields() {
   return out;
 }
 
-/// A schema's name as capnp writes it: "nodeBeat" from "NodeBeat".
+/// Returns a schema's name as capnp writes it: "nodeBeat" for "NodeBeat".
 template <std::size_t size>
 constexpr std::array<char, size> wire_name(const char (&name)[size]) {
   std::array<char, size> out{};
@@ -74,8 +76,8 @@ constexpr std::array<char, size> wire_name(const char (&name)[size]) {
   return out;
 }
 
-/// A struct as one member of a schema's union: its name, its accessors, and
-/// whether a union has it.
+/// Describes a struct as one member of a schema's union: its name, its
+/// accessors, and the test whether a union has it.
 template <class T, class Name, class Member, class Is>
 struct wire_choice {
   using type = T;
@@ -93,7 +95,7 @@ make_wire_choice(Name name, Member member, Is is) {
   ::vgpu::make_wire_choice<type>(::vgpu::wire_name(#Name), WIRE_MEMBER(Name),  \
                                  [](const auto& x) { return x.is##Name(); })
 
-/// The variant of all structs of a tuple of choices, in its order.
+/// Is the variant of all structs of a tuple of choices, in the tuple's order.
 template <class Choices>
 struct one_of;
 template <class... Choice>

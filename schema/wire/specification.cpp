@@ -17,9 +17,9 @@ constexpr std::int32_t largest_priority = 1000;
 constexpr std::int32_t last_pgpu = 1023;
 constexpr std::size_t longest_name = 32;
 constexpr auto last_group = std::uint64_t{1} << 63;
-/// A wait is given in seconds and kept in milliseconds.
+/// Gives the longest wait, in seconds.
 constexpr double longest_wait = 1'000'000;
-/// Between snapshots, in milliseconds.
+/// Gives the shortest time between snapshots, in milliseconds.
 constexpr double shortest_period = shortest_snapshot_ms;
 constexpr double longest_period = 86'400'000;
 
@@ -37,7 +37,7 @@ bool read(const std::string& text, T& to) {
 template <class T>
 bool read(const std::string& text, T& to, T least, T most) {
   T value{};
-  // Written so that NaN is refused as well.
+  // In this form the condition refuses NaN as well.
   if (!read(text, value) || !(value >= least && value <= most))
     return false;
   to = value;
@@ -88,7 +88,7 @@ bool read_name(const std::string& text, std::string& to) {
   return true;
 }
 
-/// Seconds as milliseconds.
+/// Reads a number of seconds into `to`, in milliseconds.
 bool read_seconds(const std::string& text, double least, std::uint32_t& to) {
   double seconds = 0;
   if (!read(text, seconds, least, longest_wait))
@@ -111,7 +111,7 @@ bool read_idle_after(const std::string& text, std::uint32_t& to) {
   return true;
 }
 
-/// Seconds, or a number with its unit.
+/// Reads a number of seconds, or a number with a unit.
 bool read_period(const std::string& text, std::uint32_t& to) {
   auto digits = text;
   double scale = 1000;
@@ -128,7 +128,7 @@ bool read_period(const std::string& text, std::uint32_t& to) {
   return true;
 }
 
-/// One of some words, by its place among them.
+/// Reads one of the words. The enum's values are their positions.
 template <class Enum, std::size_t n>
 bool read_word(const std::string& text, const std::string_view (&words)[n],
                Enum& to) {
@@ -256,7 +256,7 @@ constexpr specification_field fields[] = {
      }},
 };
 
-/// A value as an error shows it: one line, and not a long one.
+/// Returns a value for an error message, as one short line.
 std::string shown(const std::string& value) {
   constexpr std::size_t longest = 60;
   auto out = value.size() <= longest ? value : value.substr(0, longest) + "...";

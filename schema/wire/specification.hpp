@@ -1,5 +1,5 @@
-// What is asked of a vGPU, and the table of its fields: what `vgpu run` takes
-// as options, profiles as keys and programs as variables.
+// The specification of a vGPU, and the table of its fields, which are options
+// of `vgpu run`, keys of profiles and variables of programs.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -16,10 +16,10 @@ namespace vgpu::control {
 
 enum class protection : std::uint16_t { none, journal, snapshot };
 
-/// As users know it.
+/// Returns the name that users know.
 const char* name_of(protection x) noexcept;
 
-/// Where the program's own host comes in when a place is chosen.
+/// Says whether placement prefers or requires the program's own host.
 enum class locality : std::uint16_t { local_first, local_only, any };
 
 inline constexpr std::uint32_t wait_for_ever =
@@ -27,44 +27,45 @@ inline constexpr std::uint32_t wait_for_ever =
 inline constexpr std::uint32_t keep_when_idle =
     std::numeric_limits<std::uint32_t>::max();
 
-/// No snapshots are taken more often.
+/// Gives the shortest time between snapshots.
 inline constexpr std::uint32_t shortest_snapshot_ms = 50;
 
-/// 80 from "8.0". Nothing where it is none from 1.0 to 99.9.
+/// Returns 80 for "8.0". Returns nothing for anything but 1.0 to 99.9.
 std::optional<std::uint16_t> read_capability(const std::string& text);
-/// "8.0" from 80.
+/// Returns "8.0" for 80.
 std::string show_capability(std::uint16_t x);
 
-/// What is asked of a vGPU.
+/// Holds the properties that a program requests of its vGPU.
 struct specification {
-  double share = 1.0;       // of one pGPU's compute, in (0, 1]
-  std::uint64_t memory = 0; // bytes a device; 0: the pGPU's by share
+  double share = 1.0;       // part of one pGPU's compute, in (0, 1]
+  std::uint64_t memory = 0; // bytes per device; 0: the pGPU's times the share
   std::uint32_t gpus = 1;
   control::protection protection = control::protection::journal;
-  double limit = 1.0;        // of one pGPU's compute, in (0, 1]
-  std::int32_t priority = 0; // larger goes first
-  std::string node{};        // only there; empty: anywhere
-  std::int32_t pgpu = -1;    // only that ordinal; -1: any
+  double limit = 1.0;        // most of one pGPU's compute, in (0, 1]
+  std::int32_t priority = 0; // The larger one goes first.
+  std::string node{};        // required node; empty: any
+  std::int32_t pgpu = -1;    // required ordinal; -1: any
   std::string backend{};     // "cpu" or "nvidia"; empty: any
-  /// Only devices of this compute capability or a higher one: 80 is 8.0; 0:
-  /// any.
+  /// Holds the lowest compute capability of a device: 80 is 8.0, and 0 is any.
   std::uint16_t capability = 0;
   locality where = locality::local_first;
-  vgpu_id beside{}; // on its pGPUs; none: wherever
-  vgpu_id apart{};  // not on its pGPUs
-  /// How long to wait for a place; 0: fail at once.
+  vgpu_id beside{}; // vGPU whose pGPUs are required; zero: none
+  vgpu_id apart{};  // vGPU whose pGPUs are excluded; zero: none
+  /// Says how long to wait for a place. With 0, the request fails at once.
   std::uint32_t wait_ms = wait_for_ever;
-  /// Without a call for so long it is suspended, until its next one.
+  /// Says after how long without a call the vGPU is suspended until its next
+  /// call.
   std::uint32_t idle_after_ms = keep_when_idle;
-  /// Under protection::snapshot: how often a state is taken while calls are
-  /// made.
+  /// Holds the time between snapshots while the program makes calls, under
+  /// protection::snapshot.
   std::uint32_t snapshot_ms = 10'000;
-  /// Processes of one group are placed together where they fit, so that they
-  /// can share memory; 0: of none.
+  /// Names the group. Processes of one group are placed together where they
+  /// fit, so that they can share memory. 0: the process is in no group.
   std::uint64_t group = 0;
   bool operator==(const specification&) const = default;
 
-  /// As they travel; what users may write is specification_fields().
+  /// Declares the fields for messages. specification_fields() declares them for
+  /// users.
   static void fields(auto& x, auto&& f) {
     f(x.share, WIRE_MEMBER(Share));
     f(x.memory, WIRE_MEMBER(Memory));
@@ -86,27 +87,28 @@ struct specification {
   }
 };
 
-/// One field, under the name that users know.
+/// Describes one field, by the name that users know.
 struct specification_field {
-  const char* name;     // option and key: `share`
-  const char* variable; // VGPU_SHARE
-  const char* range;    // what may be given, for a person
+  const char* name;     // option and key, such as `share`
+  const char* variable; // environment variable, such as VGPU_SHARE
+  const char* range;    // allowed values, for people
   const char* meaning;
-  /// False when the text is out of range; then nothing has changed.
+  /// Sets the field. Returns false, without a change, if the text is out of
+  /// range.
   bool (*set)(specification& to, const std::string& text);
-  /// As a text that set() takes.
+  /// Returns the field as a text that set() accepts.
   std::string (*get)(const specification& from);
 };
 
-/// All of them. Every reader of specifications goes through this table.
+/// Returns all fields. Every reader of specifications uses this table.
 std::span<const specification_field> specification_fields();
 
-/// Sets the field of that name. The fault names the field and its range.
+/// Sets the field of that name. A fault names the field and its range.
 status set_field(specification& to, const std::string& name,
                  const std::string& text);
 
-/// Takes the variables of the environment, VGPU_SHARE and so on, that are set
-/// and not empty. The fault names the first that is wrong.
+/// Sets the fields whose environment variables (VGPU_SHARE and so on) are set
+/// and not empty. A fault names the first wrong one.
 status set_from_environment(specification& to);
 
 } // namespace vgpu::control

@@ -1,14 +1,14 @@
 @0xb6f1d0c9a27e4d15;
-# A vGPU's state at a call: what a worker needs to go on from there, on any
-# device that gives back the addresses and values in it. The document is the
-# index of a file (actors/state/state_file.hpp):
+# A vGPU's state at a call: what a worker needs to continue from there, on any
+# device that gives the same addresses and values. The document is the index of
+# a file (actors/state/state_file.hpp):
 #
-#   | header, 64 bytes | chunks, one behind the other | State, this document |
+#   | header, 64 bytes | chunks, contiguous | State, this document |
 #
-# header: magic "VGPUSTAT", major u32, minor u32, the document's place u64,
-# bytes u64 and hash u64, the file's bytes u64, zero u64, hash of all that u64.
-# It is written last: a file that was not finished has none. Hashes are
-# XXH3-64. A reader takes its own major version alone, and ignores fields of
+# Header: magic "VGPUSTAT", major u32, minor u32, the document's offset u64,
+# size u64 and hash u64, the file's size u64, zero u64, hash of all that u64.
+# The header is written last, so an unfinished file has none. Hashes are
+# XXH3-64. A reader accepts only its own major version, and ignores fields of
 # newer minor versions, as Cap'n Proto does.
 
 using Cxx = import "/capnp/c++.capnp";
@@ -16,36 +16,37 @@ $Cxx.namespace("vgpu::wire");
 
 struct State {
   position @0 :UInt64;
-  # The call number it stands at: all calls before are done and answered.
+  # The call number of the state. All calls before it are done and answered.
   calls @1 :UInt64;
-  # Executed so far, for the count that users see.
+  # The number of calls executed so far, which users see.
   consoles @2 :List(UInt64);
   # Bytes of text written to each console (console.hpp).
   devices @3 :UInt32;
-  # Of the session. Devices in calls and events are ordinals below this.
+  # The number of the session's devices. Calls and events name devices by
+  # ordinals below this.
   images @4 :List(StateImage);
-  # All that the program published, in any order.
+  # All images that the program sent, in any order.
   living @5 :List(LivingCall);
-  # In the order of their numbers. Executed again, they make every object that
-  # exists: modules with those unloaded, as these decide where others lie.
+  # The calls that make every existing object, in the order of their numbers.
+  # They include unloaded modules, which decide where later modules lie.
   globals @6 :List(StateGlobal);
-  # Where the living modules' variables must come to lie.
+  # The addresses that the loaded modules' variables must have.
   memory @7 :List(StateChunk);
-  # Contents of allocations, arrays, variables, wherever they lie, and, of a
-  # program elsewhere, host memory. What neither a chunk nor `lent` names is zero.
+  # The contents of allocations, arrays and variables, and, for a program on
+  # another host, of host memory. Memory in neither a chunk nor `lent` is zero.
   events @8 :List(EventTime);
-  # Events that were recorded; the others never were.
+  # The events that were recorded.
   placed @9 :List(PlacedMemory);
-  # Contents of memory that the program places by itself, mapped or not.
+  # The contents of memory that the program maps by itself, mapped or not.
   lent @10 :List(LentMemory);
-  # Device memory that is handed over in place of being copied: to a worker of
-  # the same host, with a descriptor for each, in this order.
+  # Device memory that the worker lends to a worker on the same host in place of
+  # copying it. Each has a descriptor, in this order.
 }
 
 struct LivingCall {
   number @0 :UInt64;
   message @1 :Data;
-  # A Call (data.capnp), as it lay in the log; a multiple of 8 bytes.
+  # A Call (data.capnp) as in the log. The size is a multiple of 8 bytes.
 }
 
 struct StateImage {
@@ -53,7 +54,7 @@ struct StateImage {
   digestHigh @1 :UInt64;
   bytes @2 :UInt64;
   chunks @3 :List(StateChunk);
-  # Their addresses are offsets in the image.
+  # The chunks' addresses are offsets in the image.
 }
 
 struct StateGlobal {
@@ -70,11 +71,11 @@ struct StateChunk {
   # At most 2 MiB.
   form @2 :Form;
   stored @3 :UInt32;
-  # Bytes in the file,
+  # The number of bytes in the file.
   offset @4 :UInt64;
-  # from here on.
+  # The position of these bytes in the file.
   hash @5 :UInt64;
-  # Of the contents, not of what is stored.
+  # The hash of the contents, before compression.
 
   enum Form {
     zero @0;
@@ -86,25 +87,25 @@ struct StateChunk {
 struct PlacedMemory {
   device @0 :UInt32;
   memory @1 :UInt64;
-  # As memory_create named it (calls.hpp).
+  # The memory_id of memory_create (calls.hpp).
   chunks @2 :List(StateChunk);
-  # Their addresses are offsets in the memory, and grow. What no chunk names is
-  # zero.
+  # The chunks' addresses are offsets in the memory, in ascending order. Memory
+  # in no chunk is zero.
 }
 
 struct LentMemory {
   device @0 :UInt32;
   address @1 :UInt64;
-  # Where its first byte was,
+  # The address of the first byte.
   bytes @2 :UInt64;
-  # and how many there are: whole granules. What of it was allocated, and is no
-  # array, is the contents there.
+  # The size, in whole granules. It holds the contents of all allocations in its
+  # range except arrays.
 }
 
 struct EventTime {
   device @0 :UInt32;
   event @1 :UInt64;
   milliseconds @2 :Float64;
-  # Before the state was taken.
+  # The time from the record until the state was taken.
   timed @3 :Bool;
 }

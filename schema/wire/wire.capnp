@@ -1,11 +1,11 @@
 @0xe3c5d1a7b90f4c21;
-# The control plane: what managers, nodes, workers, clients and the command
-# line say to one another. One message is one ZeroMQ frame that holds one
-# Envelope. The data plane (a session's calls) has its own file, data.capnp.
+# The control plane: the messages between managers, nodes, workers, clients and
+# the command line. One message is one ZeroMQ frame with one Envelope. The data
+# plane (a session's calls) has its own file, data.capnp.
 #
-# Fields are numbered for ever. An unknown union member is answered with
-# `refusal` where an answer is due, and logged otherwise; unknown fields of a
-# newer peer are ignored, as Cap'n Proto does.
+# Numbers of fields never change. A process answers an unknown union member with
+# `refusal` if an answer is due, and logs it otherwise. It ignores unknown
+# fields of a newer peer, as Cap'n Proto does.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("vgpu::wire");
@@ -15,10 +15,11 @@ const oldestVersion :UInt16 = 1;
 
 struct Envelope {
   from @0 :Text;
-  # Logical name of the sender: `manager`, `node/a`, `worker/17`,
+  # The logical name of the sender: `manager`, `node/a`, `worker/17`,
   # `client/host-4711`, `command`.
   request @1 :UInt64;
-  # Chosen by who asks, repeated in the answer; zero where none is due.
+  # A number that the sender chooses and the answer repeats, or zero where no
+  # answer is due.
   version @2 :UInt16 = 1;
 
   union {
@@ -59,13 +60,14 @@ struct Envelope {
     eventsRequest @24 :EventsRequest;
     events @25 :Events;
     shutdown @26 :Void;
-    # From a command: end. From a node: it leaves; its sessions move at once.
+    # From a command: the manager ends. From a node: the node leaves, and the
+    # manager places its sessions elsewhere at once.
     done @27 :Void;
 
     # command -> manager
     setVgpu @28 :SetVgpu;
     setPolicy @29 :SetPolicy;
-    # And manager -> node.
+    # Also manager -> node.
 
     # manager -> node -> worker
     resizeSession @30 :ResizeSession;
@@ -84,14 +86,14 @@ struct Envelope {
 
     # command -> manager
     usageRequest @39 :UsageRequest;
-    # Answered with status: JSON, as `vgpu usage --json` prints it.
+    # The answer is `status` with JSON, as `vgpu usage --json` prints it.
 
     # manager -> node
     prepareWorker @40 :PrepareWorker;
     # worker -> node -> manager
     workerPrepared @41 :WorkerPrepared;
 
-    # manager -> whoever said hello, in place of welcome, or later
+    # manager -> any peer, in place of welcome or later
     redirect @42 :Redirect;
 
     # manager -> client
@@ -101,15 +103,15 @@ struct Envelope {
 
 struct Refusal {
   code @0 :UInt32;
-  # CUresult, or 0 where the refusal has nothing to do with CUDA.
+  # A CUresult, or 0 where the refusal does not concern CUDA.
   reason @1 :Text;
-  # A sentence: the object, what was wrong, what to do.
+  # A sentence that names the object, what was wrong and what to do.
   session @2 :UInt64;
-  # Not zero: it comes unasked, and this session is over.
+  # Zero, or the session that has ended. Such a refusal answers no request.
 }
 
 struct Hello {
-  # The first message on a connection, from the one who connects.
+  # The first message on a connection, from the side that connects.
   oldest @0 :UInt16;
   newest @1 :UInt16;
   software @2 :Text;
@@ -123,31 +125,34 @@ enum Role {
 }
 struct Welcome {
   version @0 :UInt16;
-  # The one both will speak.
+  # The version that both sides will speak.
   software @1 :Text;
   incarnation @2 :UInt64;
-  # Of the manager: a peer that sees another one registers again.
+  # The manager's incarnation. A peer that sees another one registers again.
   beatEveryMs @3 :UInt32;
   lostAfterMs @4 :UInt32;
   term @5 :UInt64;
-  # Grows with each manager that leads; who has been welcomed in a later one
-  # listens to no earlier one. Zero: there is one manager, and it leads always.
+  # The leader's term, which grows with each leader. A peer ignores managers of
+  # an earlier term than the latest that welcomed it. Zero: there is only one
+  # manager, which always leads.
 }
 struct Redirect {
-  # This manager does not lead (any more). It says welcome when it does.
+  # This manager does not lead, or no longer leads. It sends welcome when it
+  # leads.
   leader @0 :Text;
-  # The endpoint of who does; empty: nobody that is known of.
+  # The leader's endpoint, or empty if no leader is known.
   term @1 :UInt64;
 }
 
-# -- inventory ------------------------------------------------------------------
+# -- inventory
+# ------------------------------------------------------------------
 
 struct Attribute {
   key @0 :Int32;
   value @1 :Int32;
 }
 struct DeviceFacts {
-  # What the driver API tells of a device.
+  # The properties of a device that the driver API returns.
   name @0 :Text;
   uuid @1 :Data;
   totalMemory @2 :UInt64;
@@ -156,17 +161,17 @@ struct DeviceFacts {
 struct PGpu {
   ordinal @0 :UInt32;
   backend @1 :Text;
-  # "cpu" or "nvidia"
+  # "cpu" or "nvidia".
   facts @2 :DeviceFacts;
   state @3 :Text;
-  # "healthy", "lost", "quarantined"
+  # "healthy", "lost" or "quarantined".
   policy @4 :Text;
-  # By which its compute is shared; empty where it is not.
+  # The share policy, or empty where compute is not shared.
   quantumUs @5 :UInt32;
-  # How long a turn lasts, at most.
+  # The longest duration of a turn.
 }
 struct RunningSession {
-  # A worker that a node runs: what a registering node brings along.
+  # A worker that a node runs. A node reports its workers when it registers.
   session @0 :UInt64;
   epoch @1 :UInt64;
   vgpu @2 :UInt64;
@@ -176,8 +181,8 @@ struct RunningSession {
   share @6 :Float64;
   limit @7 :Float64;
   priority @8 :Int32;
-  # What it has of the compute, as the node was told last; a share of zero: the
-  # node does not say.
+  # The share, limit and priority that the manager last set at the node. With a
+  # share of zero, the node does not know them.
 }
 struct RegisterNode {
   name @0 :Text;
@@ -191,58 +196,60 @@ struct NodeBeat {
   number @1 :UInt64;
   sessions @2 :List(SessionLoad);
   ended @3 :List(SessionLoad);
-  # The last word on workers that are no more: said until it is acknowledged.
+  # The final loads of ended workers, repeated until the manager acknowledges
+  # them.
 }
 struct SessionLoad {
   session @0 :UInt64;
   epoch @1 :UInt64;
   memoryBytes @2 :UInt64;
   calls @3 :UInt64;
-  # Executed by this worker since it started.
+  # The number of calls that this worker executed since it started.
   callNumber @4 :UInt64;
-  # How far it is in the log.
+  # The worker's position in the log.
   deviceNs @5 :UInt64;
-  # Device time that was charged to it in turns.
+  # The device time that was charged to the session in turns.
   turns @6 :UInt64;
   quota @7 :UInt64;
-  # Bytes a device, as its worker knows it.
+  # Bytes per device, as the worker knows them.
   usage @8 :Usage;
-  # Of this epoch.
+  # The use in this epoch.
   idleMs @9 :UInt64;
-  # Since it last had a call or work in the device.
+  # The time since the session last had a call or work on the device.
   beside @10 :SideMemory;
 }
 struct SideMemory {
-  # What the session costs its pGPUs' memory beside what it allocates, in bytes;
-  # less than 0: nobody can tell.
+  # The bytes of its pGPUs' memory that the session uses in addition to its
+  # allocations. A negative number means "not known".
   variables @0 :Int64 = -1;
-  # Of its modules.
+  # The variables of its modules.
   code @1 :Int64 = -1;
-  # Of them.
+  # The code of its modules.
   context @2 :Int64 = -1;
 }
 struct Usage {
-  # What a worker used since it began. Totals, which only grow: a report that
-  # is lost or comes twice changes nothing.
+  # A worker's use since it began. The numbers are totals that only grow, so a
+  # lost or duplicate report changes nothing.
   deviceNs @0 :UInt64;
-  # Time that its devices worked for calls executed for the first time.
+  # The time for which its devices worked on calls executed for the first time.
   replayNs @1 :UInt64;
-  # The same for what was done before: replays, and states that move.
+  # The time for which its devices worked on replays and on moving states.
   toDevice @2 :UInt64;
   fromDevice @3 :UInt64;
-  # Bytes between program and device.
+  # The bytes copied between program and device, in each direction.
   replayBytes @4 :UInt64;
-  # The same for replays, both ways.
+  # The bytes that replays copied, in both directions.
   memoryKibMs @5 :UInt64;
-  # Device memory that it held, times how long: KiB x milliseconds.
+  # The device memory that it held, times how long: KiB x milliseconds.
 }
 struct BeatAck {
   number @0 :UInt64;
-  # Of the beat; what had ended in it is written down.
+  # The beat's number. The manager has stored the beat's ended sessions.
   incarnation @1 :UInt64;
 }
 
-# -- leases ---------------------------------------------------------------------
+# -- leases
+# ---------------------------------------------------------------------
 
 enum Protection {
   none @0;
@@ -250,40 +257,42 @@ enum Protection {
   snapshot @2;
 }
 struct Specification {
-  # What is asked of a vGPU.
+  # The properties that a program requests of its vGPU.
   share @0 :Float64 = 1.0;
-  # Of one pGPU's compute, in (0, 1].
+  # The part of one pGPU's compute, in (0, 1].
   memory @1 :UInt64;
-  # Bytes a device; zero: as much as the pGPU has by share.
+  # Bytes per device. Zero: the pGPU's memory times the share.
   gpus @2 :UInt32 = 1;
   protection @3 :Protection = journal;
   limit @4 :Float64 = 1.0;
-  # Of one pGPU's compute, in (0, 1]; never more than this.
+  # The largest part of one pGPU's compute, in (0, 1].
   priority @5 :Int32;
   node @6 :Text;
-  # Only there; empty: anywhere.
+  # The required node. Empty: any.
   pgpu @7 :Int32 = -1;
-  # Only that ordinal; -1: any.
+  # The required ordinal. -1: any.
   backend @8 :Text;
-  # Only such pGPUs; empty: any.
+  # The required backend. Empty: any.
   locality @9 :Locality = localFirst;
   beside @10 :UInt64;
-  # On the pGPU of that vGPU; zero: of none.
+  # The vGPU whose pGPUs are required. Zero: none.
   apart @11 :UInt64;
-  # Not on the pGPU of that vGPU; zero: of none.
+  # The vGPU whose pGPUs are excluded. Zero: none.
   waitMs @12 :UInt32 = 4294967295;
-  # How long to wait for a place; zero: fail at once; the default: for ever.
+  # How long to wait for a place. Zero: fail at once. The default: without
+  # limit.
   snapshotMs @13 :UInt32 = 10000;
-  # Under protection snapshot: how often a state is taken.
+  # The time between snapshots under protection snapshot.
   idleAfterMs @14 :UInt32 = 4294967295;
-  # Without a call for so long, it is suspended; the default: never.
+  # The time without a call after which the vGPU is suspended. The default:
+  # never.
   group @15 :UInt64;
-  # Processes of one group are placed together where they fit; zero: of none.
+  # The group, whose processes are placed together where they fit. Zero: none.
   capability @16 :UInt16;
-  # Only pGPUs of this compute capability or a higher one, 80 for 8.0; zero: any.
+  # The lowest compute capability of the pGPU, such as 80 for 8.0. Zero: any.
 }
 enum Locality {
-  # Where the program's host comes in.
+  # Whether the program's own host is preferred, required or neither.
   localFirst @0;
   localOnly @1;
   any @2;
@@ -296,41 +305,42 @@ struct Program {
 }
 struct WorkerEndpoints {
   endpoint @0 :Text;
-  # ZeroMQ, for calls that are forwarded: tcp://HOST:PORT or ipc://PATH.
+  # The ZeroMQ endpoint for forwarded calls: tcp://HOST:PORT or ipc://PATH.
   guestSocket @1 :Text;
-  # Abstract Unix socket name without the leading NUL; for a client on the
-  # same host, which hands over the log itself.
+  # The abstract Unix socket name without the leading NUL, for a client on the
+  # same host, which passes the log itself.
   host @2 :Text;
-  # Where it runs: the host's boot id and network namespace, so that "same
-  # host" can be told.
+  # The host's boot id and network namespace, by which a client recognises its
+  # own host.
 }
 struct Lease {
-  # The manager's grant; sent as the answer to acquire and adopt, and again,
-  # unasked, with a higher epoch, whenever the session was placed anew.
+  # The manager's grant. It answers acquire and adopt, and the manager sends it
+  # again, with a higher epoch, after each new placement of the session.
   session @0 :UInt64;
   vgpu @1 :UInt64;
   epoch @2 :UInt64;
   node @3 :Text;
   worker @4 :WorkerEndpoints;
   token @5 :UInt64;
-  # What a client shows the worker; new in each epoch.
+  # The secret by which the worker recognises its client, new in each epoch.
   quota @6 :UInt64;
-  # Bytes a device.
+  # Bytes per device.
   devices @7 :List(DeviceFacts);
   pgpus @8 :List(UInt32);
   protection @9 :Protection;
   reason @10 :Text;
-  # Why it was placed (anew): "first", "worker exited", "node lost", ...
+  # The reason for the placement: "first", "worker exited", "node lost", ...
 }
 struct Acquire {
   specification @0 :Specification;
   program @1 :Program;
   waitedMs @2 :UInt32;
-  # So long ago it was asked first, of another manager or on another connection.
+  # The time since the first request, which may have gone to another manager or
+  # over another connection.
 }
 struct Adopt {
-  # A client that was restarted, or whose manager was, takes up a session that
-  # exists. Answered with the lease in force.
+  # After a restart of the client or of the manager, the client reports an
+  # existing session. The answer is the current lease.
   session @0 :UInt64;
   vgpu @1 :UInt64;
   epoch @2 :UInt64;
@@ -339,26 +349,25 @@ struct Adopt {
   program @5 :Program;
   node @6 :Text;
   quota @7 :UInt64;
-  # Of the lease; zero: not known.
+  # The lease's quota, or zero if the client does not know it.
   suspended @8 :Bool;
-  # Its state is with this client, and no worker serves it.
+  # Whether this client has the session's state, and no worker serves it.
   held @9 :Bool;
-  # Until it is resumed by name.
+  # Whether the session stays suspended until `vgpu resume`.
   processCheckpointed @10 :Bool;
-  # There is no state: its worker's process is checkpointed.
+  # Whether there is no state because the worker's process is checkpointed.
   turns @11 :MemoryTurns;
 }
 struct MemoryTurns {
-  # What a client knows of a session's turns with memory, for a manager that was
-  # not there.
+  # A session's turns with memory, which a client reports to a new manager.
   preempted @0 :Bool;
-  # It is suspended to make room for others.
+  # Whether the session is suspended to make room for others.
   sinceMs @1 :UInt32;
-  # So long ago it came where it is, or left its place.
+  # The time since the session was placed or suspended.
   leftInMs @2 :UInt32;
-  # What it took to leave for others, the last time,
+  # How long the latest suspension to make room took. Zero: there was none.
   backInMs @3 :UInt32;
-  # and to come back. Zero: it did not.
+  # How long the latest return took. Zero: there was none.
 }
 struct Suspect {
   # The worker of this epoch does not answer its client.
@@ -372,68 +381,73 @@ struct CloseSession {
   reason @2 :Text;
 }
 
-# -- movement -------------------------------------------------------------------
+# -- movement
+# -------------------------------------------------------------------
 
 struct SuspendVgpu {
   vgpu @0 :UInt64;
   hold @1 :Bool;
-  # Until it is resumed by name; else its next call brings it back.
+  # Whether the vGPU stays suspended until `vgpu resume`. Otherwise its next
+  # call resumes it.
 }
 struct MigrateVgpu {
   vgpu @0 :UInt64;
   node @1 :Text;
-  # Empty: wherever there is room but here.
+  # The target node. Empty: any place but the current one.
   pgpu @2 :Int32 = -1;
-  # -1: any of the node.
+  # The target's ordinal. -1: any of the node.
 }
 struct DrainNode {
   node @0 :Text;
   undo @1 :Bool;
-  # Takes sessions again.
+  # Whether the node accepts sessions again.
 }
 struct PauseSession {
-  # Take the session's state and let its worker go.
+  # The client takes the session's state, and its worker ends.
   session @0 :UInt64;
   epoch @1 :UInt64;
   lendTo @2 :List(UInt32);
-  # Where it is taken up on the same host: the pGPUs that may be handed its
-  # memory, one for each of its devices.
+  # For a migration on the same host: the pGPUs that the worker may lend the
+  # session's memory to, one for each of its devices.
   suspend @3 :Bool;
-  # No other worker is to follow before the program calls, or
+  # Whether the session is suspended until the program's next call.
   hold @4 :Bool;
-  # before it is resumed by name. To one that is suspended already this alone is
-  # news, for its client to tell the next manager.
+  # Whether the session is suspended until `vgpu resume`. For a session that is
+  # suspended already, only this changes. Its client reports it to the next
+  # manager.
   turnOver @5 :Bool;
-  # It makes room for others.
+  # Whether the session is suspended to make room for others.
 }
 struct Paused {
   # The answer to pauseSession.
   session @0 :UInt64;
   epoch @1 :UInt64;
   failure @2 :Text;
-  # Not empty: it runs on where it was, for this reason.
+  # The reason why the session continues on its worker, or empty.
   bytes @3 :UInt64;
-  # Of the state.
+  # The size of the state.
   milliseconds @4 :Float64;
   processCheckpointed @5 :Bool;
-  # There is no state: its worker waits where it was, with so many bytes of its
-  # GPUs' memory on its host.
+  # Whether there is no state, because the worker's process is checkpointed in
+  # its place, with `bytes` of its GPUs' memory on its host.
 }
 struct RestoreProcess {
   # There is room again for a session whose worker's process is checkpointed.
+  # The client restores the process.
   session @0 :UInt64;
   epoch @1 :UInt64;
 }
 struct Restored {
-  # A session whose state was taken runs again.
+  # A checkpointed session runs again.
   session @0 :UInt64;
   epoch @1 :UInt64;
   bytes @2 :UInt64;
   milliseconds @3 :Float64;
-  # Since its worker was asked to stop.
+  # The time since the client ordered the checkpoint.
 }
 
-# -- workers --------------------------------------------------------------------
+# -- workers
+# --------------------------------------------------------------------
 
 struct StartWorker {
   session @0 :UInt64;
@@ -448,22 +462,22 @@ struct StartWorker {
   limit @9 :Float64 = 1.0;
   priority @10 :Int32;
   formerGaveWay @11 :Bool;
-  # The worker of the former epoch executes nothing any more: nobody waits for
-  # its end.
+  # Whether the former epoch's worker executes no more calls, so that the node
+  # need not wait for its end.
 }
 struct PrepareWorker {
-  # A worker will be wanted for this session: one is started, opens its devices,
-  # and waits for startWorker.
+  # The node starts a worker for this session in advance. The worker opens its
+  # devices and waits for startWorker.
   session @0 :UInt64;
   vgpu @1 :UInt64;
   pgpus @2 :List(UInt32);
-  # Empty: none will be wanted after all.
+  # Empty: the worker is not needed after all.
   quota @3 :UInt64;
 }
 struct WorkerPrepared {
   session @0 :UInt64;
   failure @1 :Text;
-  # Not empty: there is none, for this reason.
+  # The reason why there is no prepared worker, or empty.
 }
 struct WorkerStarted {
   session @0 :UInt64;
@@ -471,23 +485,23 @@ struct WorkerStarted {
   worker @2 :WorkerEndpoints;
   pid @3 :UInt32;
   failure @4 :Text;
-  # Not empty: it could not be started, for this reason.
+  # The reason why the worker could not be started, or empty.
 }
 struct WorkerExited {
   session @0 :UInt64;
   epoch @1 :UInt64;
   how @2 :Text;
-  # "exit 0", "signal 9", ...
+  # How the process ended: "exit 0", "signal 9", ...
   clean @3 :Bool;
 }
 struct StopWorker {
   session @0 :UInt64;
   epoch @1 :UInt64;
-  # This epoch and older ones.
+  # The node stops the workers of this epoch and of older ones.
   reason @2 :Text;
 }
 struct WorkerHello {
-  # The first word of a worker to its node, once it listens.
+  # A worker's first message to its node, once the worker listens.
   session @0 :UInt64;
   epoch @1 :UInt64;
   worker @2 :WorkerEndpoints;
@@ -496,20 +510,21 @@ struct WorkerHello {
 struct WorkerBeat {
   load @0 :SessionLoad;
   error @1 :UInt32;
-  # CUresult of the session's device, 0 while well.
+  # The CUresult of the session's device, or 0 while it works.
 }
 struct InjectFault {
-  # To a node, from `vgpu`'s command line or a test: break a pGPU on purpose.
+  # From `vgpu` or a test to a node: injects a fault into a pGPU.
   node @0 :Text;
   pgpu @1 :UInt32;
   kind @2 :Text;
-  # "lost", "hang", "ecc"
+  # "lost", "hang" or "ecc".
 }
 
-# -- resizing -------------------------------------------------------------------
+# -- resizing
+# -------------------------------------------------------------------
 
 struct SetVgpu {
-  # What is zero stays as it is.
+  # Fields that are zero change nothing.
   vgpu @0 :UInt64;
   share @1 :Float64;
   limit @2 :Float64;
@@ -521,9 +536,9 @@ struct SetPolicy {
   node @0 :Text;
   pgpu @1 :UInt32;
   policy @2 :Text;
-  # Empty: stays as it is.
+  # Empty: no change.
   quantumUs @3 :UInt32;
-  # Zero: stays as it is.
+  # Zero: no change.
 }
 struct ResizeSession {
   session @0 :UInt64;
@@ -532,25 +547,27 @@ struct ResizeSession {
   limit @3 :Float64;
   priority @4 :Int32;
   quota @5 :UInt64;
-  # Bytes a device.
+  # Bytes per device.
 }
 
-# -- accounts -------------------------------------------------------------------
+# -- accounts
+# -------------------------------------------------------------------
 
 struct UsageRequest {
   since @0 :Float64;
-  # Seconds since 1970; zero: since ever.
+  # Seconds since 1970. Zero: all times.
   by @1 :Text;
-  # "vm", "user", "program" or "vgpu"
+  # "vm", "user", "program" or "vgpu".
 }
 
-# -- events ---------------------------------------------------------------------
+# -- events
+# ---------------------------------------------------------------------
 
 struct Event {
   number @0 :UInt64;
-  # Given by the manager.
+  # The manager's number for the event.
   time @1 :Float64;
-  # Seconds since 1970, by the clock of who saw it.
+  # Seconds since 1970, by the clock of the process that reported the event.
   kind @2 :Text;
   node @3 :Text;
   session @4 :UInt64;
@@ -566,7 +583,7 @@ struct EventsRequest {
   after @0 :UInt64;
   # Only events with a greater number.
   waitMs @1 :UInt32;
-  # Answer when there is one, or after this time.
+  # The manager answers when there is such an event, or after this time.
 }
 struct Events {
   events @0 :List(Event);

@@ -1,5 +1,5 @@
-// What the device makes of well-known algorithms, beside the same in plain C++
-// on one core of the host.
+// Measures well-known algorithms on the device, compared with plain C++ on one
+// core of the host.
 // nvcc: -O2 -arch=compute_90 -lbenchmark
 #include <algorithm>
 #include <benchmark/benchmark.h>
@@ -61,7 +61,7 @@ std::vector<std::uint32_t> words(std::size_t count) {
   return out;
 }
 
-/// Times `launch` until the device is done.
+/// Measures `launch` until the device is done.
 template <class F>
 void on_the_device(benchmark::State& state, F launch) {
   for ([[maybe_unused]] auto _ : state) {
@@ -168,7 +168,7 @@ void n_body(benchmark::State& state) {
   });
 }
 
-// -- over memory --------------------------------------------------------------
+// -- memory -------------------------------------------------------------------
 
 __global__ void saxpy(int n, float a, const float* x, float* y) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -260,7 +260,7 @@ void histogram(benchmark::State& state) {
 
 // -- sorting ------------------------------------------------------------------
 
-// Least significant byte first, as CUB does it.
+// Sorts by the least significant byte first, like CUB.
 void sort_words(std::vector<std::uint32_t>& x, std::vector<std::uint32_t>& y) {
   for (auto shift = 0u; shift < 32; shift += 8) {
     std::size_t begin[257] = {};
@@ -296,7 +296,7 @@ void radix_sort(benchmark::State& state) {
   out.expect(x);
 }
 
-/// Each twice, once on the host (0) and once on the device (1).
+/// Declares each benchmark twice, for the host (0) and for the device (1).
 void declare(bool short_run) {
   auto add = [](const char* name, void (*f)(benchmark::State&), int n) {
     for (auto where : {0, 1})

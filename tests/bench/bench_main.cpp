@@ -1,4 +1,4 @@
-// vgpu_bench: see README.md.
+// The program vgpu_bench, which README.md describes.
 #include "first_call.hpp"
 #include "ping_pong.hpp"
 #include "steady.hpp"

@@ -1,5 +1,5 @@
-# What the measurements' scripts share: their command line, their tools, and
-# columns. To be sourced.
+# Functions that the measurements' scripts share: the command line, tools, and
+# columns. Source it.
 # shellcheck shell=bash
 die() {
   echo "${0##*/}: $*" >&2
@@ -11,8 +11,8 @@ bad_usage() {
   exit 2
 }
 
-# Reads the command line: sets the variable of the name for each option. What is
-# behind `--` becomes the array `rest`.
+# Reads the command line: each option sets the variable of its name. Arguments
+# after `--` become the array `rest`.
 rest=()
 read_options() { # "WITH-VALUE..." "WITHOUT..." ARGUMENT...
   local valued=" $1 " plain=" $2 " name
@@ -49,7 +49,7 @@ need() { # PROGRAM...
   done
 }
 
-# For jq: a text in a column of n, its end or its beginning at the margin.
+# Functions for jq that align a text to the right or to the left in n columns.
 # shellcheck disable=SC2034 # the caller's programs begin with it
 columns='
   def pad(n): tostring | . + " " * ([n - length, 0] | max);

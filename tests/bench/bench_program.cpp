@@ -45,7 +45,7 @@ program::program() {
 }
 
 program& program::instance() {
-  // Not destroyed: the vGPU goes with the process.
+  // It is never destroyed, because the vGPU ends with the process.
   static auto& one = *new program;
   return one;
 }

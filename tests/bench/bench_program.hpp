@@ -1,4 +1,4 @@
-// The benchmarks' side as a CUDA program of the driver API.
+// The benchmarks as a CUDA program that uses the driver API.
 #pragma once
 
 #include <cuda.h>
@@ -8,22 +8,22 @@
 
 namespace vgpu::bench {
 
-/// Throws std::runtime_error that names the call, unless it succeeded.
+/// Throws std::runtime_error, which names the call, unless the call succeeded.
 void check(CUresult code, const char* call);
 
-/// A context on the first device, and a kernel that does nothing.
+/// Holds a context on the first device, and an empty kernel.
 class program {
 public:
   program();
   program(const program&) = delete;
   program& operator=(const program&) = delete;
 
-  /// The one of this process; made on first use.
+  /// Returns this process's only object, which is made on first use.
   static program& instance();
 
   void launch() const;
-  /// Appends something that costs no work, so that a synchronising call has
-  /// something to wait for.
+  /// Appends a call without work, so that a synchronising call has something to
+  /// wait for.
   void leave_something_pending() const;
   void synchronise() const;
 

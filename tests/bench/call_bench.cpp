@@ -1,4 +1,4 @@
-// What driver calls cost a program on a vGPU.
+// Measures the cost of driver calls for a program on a vGPU.
 #include "bench_program.hpp"
 #include "counted.hpp"
 #include "first_call.hpp"
@@ -13,10 +13,10 @@ namespace vgpu::bench {
 
 namespace {
 
-/// Launches a sample; the log is drained between two samples.
+/// Gives the launches per sample. The log is drained between two samples.
 constexpr int batch = 1000;
 
-/// Runs `body`, or tells why it cannot.
+/// Runs `body`, and reports an exception as the benchmark's error.
 template <class Body>
 void guarded(benchmark::State& state, const Body& body) {
   try {
@@ -82,7 +82,7 @@ BENCHMARK(launch_and_synchronise)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
-/// Host memory of one kind.
+/// Owns host memory, pinned or pageable.
 class host_memory {
 public:
   host_memory(bool pinned, std::size_t bytes) : pinned_(pinned) {
@@ -131,7 +131,8 @@ void copy_to_host(benchmark::State& state, bool pinned) {
   });
 }
 
-// Few of them: what is copied to the device stays in the journal.
+// The iterations are few, because bytes copied to the device stay in the
+// journal.
 #define VGPU_COPY_BENCHMARK(function, kind, pinned)                            \
   BENCHMARK_CAPTURE(function, kind, pinned)                                    \
       ->UseManualTime()                                                        \

@@ -14,7 +14,7 @@ thread_local std::uint64_t locks = 0;
 
 } // namespace
 
-// The C library's own names for what is replaced here.
+// These are the C library's own names for the functions that are replaced here.
 extern "C" void* __libc_malloc(std::size_t bytes);
 
 extern "C" void* malloc(std::size_t bytes) {

@@ -1,5 +1,5 @@
-// What the calling thread makes the C library and the kernel do: the program's
-// malloc and pthread_mutex_lock are replaced by ones that count.
+// Counts the calling thread's uses of the C library and the kernel. It replaces
+// malloc and pthread_mutex_lock by functions that count.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct counts {
   }
 };
 
-/// Of the calling thread, since it began.
+/// Returns the counts of the calling thread since it began.
 counts counts_now() noexcept;
 
 } // namespace vgpu::bench

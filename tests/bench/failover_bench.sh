@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How long a program waits when the node that serves it is killed: heat on two
-# nodes, one of which gets SIGKILL under it. Prints one JSON object a run, in
+# Measures how long a program waits when its node is killed: runs heat on two
+# nodes, and kills the one that serves it. Prints one JSON object per run, in
 # milliseconds since the kill.
 set -euo pipefail
 
@@ -67,7 +67,7 @@ measure_once() { # NUMBER
     printf '%s\n' "$line"
     seen=$((seen + 1))
     ((seen != 1)) || find_serving_node </dev/null
-    # The journal holds what was done until then.
+    # The journal contains all calls until then.
     ((seen != lines)) || kill_serving_node </dev/null >&2
   done < <(timeout -k 5 100 "$vgpu" run "${rest[@]}" -- "$heat" \
     $(((lines + 40) * 10)) 128 10 5 </dev/null | stamp) >"$work/stamped"
@@ -77,9 +77,9 @@ measure_once() { # NUMBER
   "$vgpu" events --json >"$work/events"
   "$vgpu" down --run-dir "$cluster" </dev/null >/dev/null
   cluster=
-  # What was computed before the kill may still be on its way to us: the first
-  # new result is the line that was longest in coming. The last line is none, as
-  # it comes when the host has computed everything once more.
+  # Lines from before the kill may still arrive, so the first new result is the
+  # line after the longest wait. The last line does not count, because the host
+  # first computes everything again for it.
   jq -n -c --argjson killed "$(<"$work/killed")" --slurpfile all "$work/events" \
     --arg lines "$(sed -n 's/ step .*//p' "$work/stamped")" '
     def since: ((. - $killed) * 1000 | round);

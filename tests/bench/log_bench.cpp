@@ -1,5 +1,5 @@
-// The call log by itself: what appending a launch costs its writer while a
-// reader drains it.
+// Measures the call log alone: the cost of appending a launch while a reader
+// drains the log.
 #include "measure.hpp"
 
 #include "schema/log/call_log.hpp"
@@ -17,7 +17,7 @@ namespace vgpu::bench {
 
 namespace {
 
-/// A log whose reader is a thread that decodes each call and does nothing.
+/// Holds a log whose reader is a thread that only decodes each call.
 class drained_log {
 public:
   drained_log() : reader_{[this] { drain(); }} {}

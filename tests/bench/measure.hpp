@@ -1,5 +1,5 @@
-// How the benchmarks take times: each sample by itself, so that what is told is
-// the median and not a mean with the neighbours' noise in it.
+// How the benchmarks measure: each sample separately, so that they report
+// medians and not means that include noise.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -10,7 +10,7 @@
 
 namespace vgpu::bench {
 
-/// Times of one benchmark's samples, in nanoseconds.
+/// Holds the times of one benchmark's samples, in nanoseconds.
 class samples {
 public:
   using clock = std::chrono::steady_clock;
@@ -37,8 +37,8 @@ private:
   std::vector<double> all_;
 };
 
-/// Runs `operation` as the benchmark's iterations. Each is one sample of
-/// `operations` operations; `after` is not timed.
+/// Runs `operation` in the benchmark's iterations. Each is one sample of
+/// `operations` operations. `after` is not measured.
 template <class Operation, class After>
 void measure(benchmark::State& state, double operations, Operation operation,
              After after) {

@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::size_t message_bytes = 200;
 
-/// The other process; ends with this object.
+/// Owns the other process, which ends with this object.
 class partner {
 public:
   explicit partner(const std::string& endpoint) : pid_(::fork()) {

@@ -1,11 +1,11 @@
-// The yardstick of the round trips: two processes and bare ZeroMQ.
+// The reference for round trips: two processes and plain ZeroMQ.
 #pragma once
 
 #include <string>
 
 namespace vgpu::bench {
 
-/// Answers each message that comes over `endpoint` with itself; ends with its
+/// Answers each message at `endpoint` with the same message. Ends with its
 /// parent.
 [[noreturn]] void echo(const std::string& endpoint);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What protection costs a program: one that launches and one that copies, each
-# without any, with a journal, and with snapshots, by turns.
+# Measures the cost of protection for a program that launches and one that
+# copies, each without protection, with a journal, and with snapshots, in turns.
 set -euo pipefail
 
 usage() {
@@ -43,7 +43,7 @@ json=${json:-$build/protection.json}
 vgpu=$build/bin/vgpu bench=$build/bin/vgpu_bench
 need "$vgpu" "$bench"
 
-# Those of WORDS that are wanted; all, if none is.
+# Prints the selected ones of the words, or all if none is selected.
 wanted() { # WORD...
   local word found=()
   for word in "$@"; do
@@ -87,7 +87,8 @@ one_round() { # NUMBER
   local program transport i
   for transport in "${transports[@]}"; do
     for program in "${programs[@]}"; do
-      # Who is first changes, as the machine's clock and caches may.
+      # The first level changes, because the machine's clock and caches may
+      # vary.
       for i in 0 1 2; do
         run_once "$program" "$transport" "${levels[(i + $1) % 3]}"
       done
@@ -104,7 +105,7 @@ for transport in "${transports[@]}"; do start_cluster "$transport"; done
 : >"$work/samples"
 for ((round = 0; round < rounds; ++round)); do one_round "$round"; done
 for transport in "${transports[@]}"; do
-  # Without any, nothing was measured.
+  # Without snapshots the measurement has no meaning.
   (($(snapshots_taken "$transport") > 0)) || die "no snapshot was taken"
 done
 

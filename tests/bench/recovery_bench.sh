@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How long a program waits when the node that serves it is killed, beside how
-# long it had run: with the whole journal to replay, and with snapshots.
+# Measures how long a program waits when its node is killed after runs of
+# different lengths, with the whole journal to replay, and with snapshots.
 set -euo pipefail
 
 usage() {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Takes all measurements, prints them as a table beside what they must show,
-# and writes them as JSON.
+# Takes all measurements, prints them as a table with their limits, and writes
+# them as JSON.
 set -euo pipefail
 
 usage() {
@@ -44,7 +44,7 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# The yardstick and what it is laid against take turns.
+# Runs benchmarks and their reference in turns.
 benchmarks() { # PROGRAM OUTPUT OPTION...
   local program=$1 output=$2
   shift 2
@@ -58,10 +58,10 @@ run_algorithms() { # OPTION...
   "$vgpu" run -- "$algorithms" "$@"
 }
 
-# Brings up a cluster that a program uses by that transport.
+# Starts a cluster, which programs use by that transport.
 begin_cluster() { # NAME TRANSPORT
-  # Not a former one's name: its client lives on for a while, and represents
-  # the programs of whatever manager has that name.
+  # The name must be new, because a former cluster's client runs on for a while
+  # and would serve the programs of a manager with the same name.
   cluster=$work/$1
   mkdir -m 700 "$cluster"
   "$vgpu" up --nodes 1 --run-dir "$cluster" --device cpu </dev/null \
@@ -84,7 +84,7 @@ on_a_vgpu() { # TRANSPORT
   begin_cluster "$1" "$1"
   calls "$work/$1.json" '^(launch|synchronise|read_4|zmq)'
   benchmarks "$bench" "$work/$1-copies.json" --benchmark_filter='^copy'
-  # It has the static CUDA runtime, which looks for the driver by name.
+  # The program has the static CUDA runtime, which loads the driver by name.
   [[ $1 != mapped ]] || benchmarks run_algorithms "$work/algorithms.json"
   for ((i = 0; i < first_calls; ++i)); do
     "$bench" --first-call
@@ -92,10 +92,9 @@ on_a_vgpu() { # TRANSPORT
   end_cluster
 }
 
-# Where threads wake each other on several processors of a virtual machine, a
-# round trip takes several times as long one time as another, and a ratio may
-# say which of the two met which. On one processor a wake-up is a switch from
-# one thread to the next.
+# When threads wake each other on several processors of a virtual machine, the
+# time of a round trip varies several-fold, and a ratio may show only this
+# variation. On one processor a wake-up is a switch from one thread to the next.
 on_one_processor() {
   local all
   all=$(taskset -cp $$)

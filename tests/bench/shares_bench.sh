@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What programs on one GPU get of it, beside what they were promised, as a table.
+# Prints a table of what programs on one GPU get, compared with what they were
+# promised.
 set -euo pipefail
 
 usage() {
@@ -72,7 +73,7 @@ line() {
   printf '| %-26s | %-9s | %6s | %6s | %6s | %6s | %6s | %12s | %s\n' "$@"
 }
 
-# One row: the programs under a policy, and then with no turns.
+# Measures one row: the programs under a policy, and then without turns.
 row() { # NAME POLICY all|alone "SHARE..." "KIND OPTION..."...
   local name=$1 what alone=() demands=() kinds= round
   [[ $name =~ $only ]] || return 0
@@ -107,7 +108,8 @@ row_once() { # NAME POLICY all|alone "SHARE..."; alone, demands and kinds are se
   line "${figures[@]}" "$beside" "$got"
 }
 
-# With turns it was measured just now. Sets beside.
+# Compares the total work with turns, measured just before, with that without
+# turns. Sets beside.
 beside_no_turns() { # POLICY all|alone "SHARE..."; alone and demands are set
   local pair totals=("$total")
   for ((pair = 0; pair < pairs; ++pair)); do
@@ -120,7 +122,7 @@ beside_no_turns() { # POLICY all|alone "SHARE..."; alone and demands are set
     measure_for "$seconds" "${@:2}" "${alone[*]}" "${demands[*]}"
     totals+=("$total")
   done
-  # The ratio of means: a slow time with turns counts like one without.
+  # In a ratio of means, slow times with and without turns count the same.
   beside=$(printf '%s %s\n' "${totals[@]}" | awk '
     { with[NR] = $1; without[NR] = $2; a += $1; b += $2 }
     END {
@@ -140,7 +142,7 @@ below_row() { # "KIND OPTION..."...
       some_of+=("$i")
       names+="${names:+, }${*:i+1:1}"
     done
-    # Of several of one kind it does not matter which.
+    # Several programs of one kind are equivalent, so one is enough.
     [[ $seen != *" $names "* ]] || continue
     seen+="$names "
     measure_concurrent "$seconds" "${alone[*]}" "${some_of[@]}"
@@ -148,7 +150,7 @@ below_row() { # "KIND OPTION..."...
   done
 }
 
-# A program that is limited, alone.
+# Measures a program with a limit that runs alone.
 limited() { # KIND
   row "limit 0.25: $1" guarantee alone 0.25 "$1 --limit 0.25"
 }
@@ -181,7 +183,7 @@ row '3 kernel' fixed alone '0.4 0.3 0.2' 'kernel --share 0.4' \
   'kernel --share 0.3' 'kernel --share 0.2'
 row '3 kernel, half of it' fixed alone '0.25 0.15 0.1' 'kernel --share 0.25' \
   'kernel --share 0.15' 'kernel --share 0.1'
-# All that it can use, and the rest.
+# The first program gets all that it can use, and the other one the rest.
 row 'kernel, copy first' priority all '0.0001 0.9999' kernel 'copy --priority 1'
 for kind in kernel ex graph huge tiny copy mixed; do limited "$kind"; done
 cluster_down

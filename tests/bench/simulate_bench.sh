@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Very many vGPUs on a very large cluster: how many placements a second one core
-# decides, and what memory that takes. `simulate_bench.sh VGPU [VGPUS]`, where VGPU is
-# the command; prints the table and fails where a limit is missed.
+# Measures how many placements per second one core decides for very many vGPUs
+# on a very large cluster, and the memory for that. `simulate_bench.sh VGPU
+# [VGPUS]`, where VGPU is the command, prints the table and fails if a limit is
+# missed.
 set -euo pipefail
 vgpu=$1 vgpus=${2-200000}
 

@@ -16,7 +16,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Each does a little, and tells how much.
+/// Launches some kernels, and returns their number.
 std::uint64_t launch_some(const program& p) {
   constexpr int batch = 1000;
   for (int i = 0; i < batch; ++i)

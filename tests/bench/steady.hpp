@@ -1,14 +1,14 @@
-// A program that does one thing for some time: what its protection costs it is
-// seen in how often it does it.
+// A program that repeats one operation for some time. The number of operations
+// shows the cost of its protection.
 #pragma once
 
 namespace vgpu::bench {
 
-/// `launch`: launches, with a synchronisation after each thousand; `copy`: 8
-/// MiB to the device and back. For so many slices of two seconds, with
-/// `mebibytes` of device memory besides, which is written once. Prints as a
-/// JSON list how many launches, or bytes, there were a second in each slice.
-/// The exit status.
+/// Repeats an operation for so many slices of two seconds: `launch` launches,
+/// with a synchronisation after each thousand, and `copy` copies 8 MiB to the
+/// device and back. It has `mebibytes` of further device memory, written once.
+/// Prints the launches or bytes per second of each slice as a JSON list.
+/// Returns the exit status.
 int run_steadily(const char* what, int slices, unsigned mebibytes);
 
 } // namespace vgpu::bench

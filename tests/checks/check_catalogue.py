@@ -26,25 +26,27 @@ APPEND = ("vgpu::log_writer::reserve", "vgpu::log_writer::reserve_written",
 WAIT = (OURS + "reply_slots::finish", OURS + "reply_slots::wait_for")
 REFUSE = OURS + "refuse"
 OCCASION = re.compile(r"on_occasion<\(vgpu::occasion\)(\d+),")
-# Where all slots or the log are taken, any call waits: what comes behind the first
-# two is not of its class. The others only take addresses of functions, for later
-# calls, for a signal's handler and for a thread of the library's own.
+# Any call waits when all slots or the log are full, so the code behind the
+# first two does not count for its class. The others only take addresses of
+# functions, for later calls, for a signal handler and for a thread of the
+# interposer.
 ENDS = (OURS + "reply_slots::take", "vgpu::log_writer::make_room",
         OURS + "driver_state::driver_state", "cuGetExportTable",
         OURS + "watch_managed_memory",
         OURS + "{unnamed}::conditional_launch::take_turn")
-# Who runs what a folder above registered, by a pointer or as a virtual function.
-# Each name must be in the library, or this table is out of date.
+# Functions that run code of a folder above, by a registered pointer or as a
+# virtual function. Each name must be in the library, or this table is out of
+# date.
 REGISTERED = {
     OURS + "session::synchronise": [OURS + "zero_copy_memory::tell_now"],
-    # A context that is not green has a default stream already, on the device.
+    # A context that is not green uses the device's default stream.
     OURS + "context_registry::create_green": [OURS + "stream_set::begin"],
     OURS + "context_registry::end_green": [OURS + "stream_set::end"],
     OURS + "context_registry::reset": [
         OURS + "unload_all", OURS + "stream_set::end",
         OURS + "destroy_textures", OURS + "destroy_arrays",
         OURS + "free_all"],
-    # The last shared_ptr of a graph goes with its nodes.
+    # A graph's last shared_ptr ends with its nodes.
     OURS + "graph::~graph": [OURS + "graph_memory::~graph_memory"],
     OURS + "free_device": [OURS + "free_graph_memory"],
     OURS + "free_all": [OURS + "discard_graph_memory"],
@@ -53,7 +55,7 @@ CLASSES = ("local", "async", "create", "sync", "refused")
 LINE = re.compile(r"VGPU_CALL\((\w+), (\w+), \d+, \w+, (\w+), ([\w |]+), \"")
 
 entry = collections.namedtuple("entry", "symbol name served more")
-# What a body can do: append, wait, refuse the call, and on which occasions.
+# What a body does: whether it appends, waits or refuses, and its occasions.
 effect = collections.namedtuple("effect", "appends waits refuses occasions")
 
 

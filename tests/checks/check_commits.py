@@ -24,17 +24,17 @@ FIRST = "82dfe9d4e58a0648e1bad8cbd9c1fcaec9f8eab0"
 LONGEST_SUBJECT = 72
 MOST_LINES_WITHOUT_BODY = 30
 SUBJECT = re.compile(r"^[A-Za-z0-9_./,+*{}-]+( and [A-Za-z0-9_./-]+)?: \S")
-# Made by git, not by a person.
+# Subjects that git makes.
 MADE = re.compile(r"^(Merge|Revert|fixup!|squash!|amend!) ?")
-# What a subject says after its part begins with a verb in the imperative. No
-# list of verbs is complete, so these are the beginnings that are none.
+# After its part, a subject begins with a verb in the imperative. No list of
+# verbs is complete, so this lists beginnings that are not verbs.
 NO_VERB = re.compile(
     r"^(an?|the|this|that|these|those|its?|our|my|your|his|her|their|some|any|"
     r"no|not|more|less|most|fewer|all|each|every|both|what|which|who|whoever|"
     r"whose|where|when|why|how|if|as|than|then|there|in|on|at|of|for|from|to|"
     r"with|without|by|and|or|but|one|two|three|four|five|[0-9].*|"
     r"\w+(ed|ing))\b", re.I)
-# Verbs that look like none.
+# Verbs that match NO_VERB.
 VERBS = {"embed", "feed", "need", "seed", "speed", "shed", "bring", "ping",
          "ring", "sing", "string", "exceed", "proceed", "succeed", "weed"}
 
@@ -111,7 +111,7 @@ def commits_of(wanted):
         known = git("merge-base", "--is-ancestor", FIRST, "HEAD")
         wanted = f"{FIRST}..HEAD" if known.returncode == 0 else "HEAD"
         shallow = git("rev-parse", "--is-shallow-repository").stdout.strip()
-        # A history that is whole and does not hold FIRST is another one.
+        # A complete history without FIRST is that of another repository.
         if wanted == "HEAD" and shallow != "true":
             return []
     got = git("rev-list", "--no-merges", "--reverse", wanted)
@@ -119,7 +119,7 @@ def commits_of(wanted):
         print(got.stderr, end="", file=sys.stderr)
         return None
     commits = got.stdout.split()
-    # The oldest commits of a shallow clone have all files as their change.
+    # In a shallow clone, the oldest commits seem to change all files.
     shallow_file = git("rev-parse", "--git-path", "shallow").stdout.strip()
     edge = set()
     if (ROOT / shallow_file).is_file():

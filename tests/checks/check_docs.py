@@ -74,8 +74,7 @@ def left_running(scratch):
     """What is still there when time to end is over."""
     end = time.monotonic() + END_SECONDS
     while True:
-        # One that has ended already, and waits for its parent, has no command
-        # line.
+        # A process that has ended and waits for its parent has no command line.
         left = [(pid, name) for pid, name in processes_of(scratch) if name]
         if not left or time.monotonic() > end:
             return left

@@ -14,7 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("schema", "policies", "nodes", "actors")
-# Where programs' calls are audited and executed.
+# The folders that audit and execute programs' calls.
 EDGES = ("actors/worker/execute/", "actors/worker/session/",
          "actors/state/vgpu_state", "actors/state/vgpu_mappings",
          "actors/state/event_times", "actors/state/device_wait",

@@ -27,12 +27,11 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HEADER = re.compile(r"\.(hpp|h)$")
 INCLUDE = re.compile(rb'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
-# What other languages compile, or tests give away as text.
+# Files for other compilers, and files that tests use as text.
 NOT_OURS = re.compile(r"^(tests/(cuda|judges|gpu|truth|libraries|e2e)|examples)/")
-# Brackets around a file's code, which say so themselves.
+# Headers that begin and end a file's code, and do not compile alone.
 BRACKETS = {"devices/cpu/exec/begin.hpp", "devices/cpu/exec/end.hpp"}
-# Options that say where an object goes, or make the compiler read or write
-# something more.
+# Options with a value that name the object, or another file to read or write.
 WITH_VALUE = {"-o", "-MF", "-MT", "-MQ", "-include"}
 ALONE = re.compile(r"^(-c|-MD|-MMD|-Winvalid-pch|-fpch-preprocess|-g\d?|-O\S*|"
                    r"--param=.*|-fsanitize=.*)$")
@@ -66,7 +65,7 @@ def changed_headers(known):
 def options_of(command):
     """The compiler and the options that matter to a header."""
     words = shlex.split(command)
-    # A launcher such as ccache, and its environment, come first.
+    # A launcher such as ccache and its environment may come first.
     start = next(i for i, x in enumerate(words)
                  if re.search(r"(^|/)(c\+\+|g\+\+|clang\+\+)(-\d+)?$", x))
     out, skip = [words[start]], False
@@ -77,7 +76,7 @@ def options_of(command):
             skip = True
         elif not ALONE.match(word):
             out.append(word)
-    # The last is the source.
+    # The last word is the source.
     return tuple(out[:-1])
 
 

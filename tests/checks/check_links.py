@@ -49,8 +49,8 @@ def anchors_of(text):
         heading = re.match(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*\s*$", line)
         if not heading:
             continue
-        # Of a link only the text counts, and of emphasis and code none of the
-        # marks.
+        # Only the text of a link counts, without the marks of emphasis and
+        # code.
         title = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading.group(1))
         title = re.sub(r"[^\w\- ]", "", title.replace("`", "").lower())
         anchor = title.replace(" ", "-")

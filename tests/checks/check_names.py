@@ -15,9 +15,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SOURCES = re.compile(r"\.(cpp|hpp|h|c|cu|cuh|inl|def|capnp|sh|py)$")
-# e2e has one script a subject, which share lib.sh and one CMakeLists.txt.
+# e2e has one script per subject, and all share lib.sh and one CMakeLists.txt.
 MOST_FILES = collections.defaultdict(lambda: 45, {"tests/e2e": 60})
-# Programs of other people's kind, in folders that say what they judge.
+# Programs for other projects, in folders that name what they test.
 OWN_NAMES = re.compile(r"^(tests/(judges|gpu/judges|gpu/pytorch)|\.ci)/")
 
 

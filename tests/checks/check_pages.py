@@ -16,8 +16,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MOST_LINES = {"README.md": 150}
 MOST_LINES_OF_A_FOLDER = 80
-# Those that are longer still. A line goes when its page is short enough, and
-# none is added.
+# Pages that are still longer. Remove a line when its page is short enough, and
+# add none.
 LONGER = {
 }
 

@@ -1,5 +1,5 @@
-// Stopping at an error of the CUDA runtime or driver, or at what is not as it
-// should be.
+// Macros that end the program at an error of the CUDA runtime or driver, or at
+// a failed expectation.
 #pragma once
 
 #include <cuda.h>
@@ -11,13 +11,14 @@
 inline const char* error_name(cudaError_t x) {
   return cudaGetErrorName(x);
 }
-/// Whoever checks a call of the driver is linked with it.
+/// Returns the name of an error. Programs that call the driver are linked with
+/// it.
 inline const char* error_name(CUresult x) {
   const char* name = nullptr;
   return cuGetErrorName(x, &name) == CUDA_SUCCESS ? name : "an unknown error";
 }
 
-/// Ends the program with 1 where a call fails.
+/// Ends the program with 1 if a call fails.
 #define CHECK(call)                                                            \
   do {                                                                         \
     auto check_result = (call);                                                \
@@ -28,7 +29,7 @@ inline const char* error_name(CUresult x) {
     }                                                                          \
   } while (0)
 
-/// Ends the program with 1 where something is not so.
+/// Ends the program with 1 if a condition is false.
 #define EXPECT(what)                                                           \
   do {                                                                         \
     if (!(what)) {                                                             \
@@ -37,8 +38,8 @@ inline const char* error_name(CUresult x) {
     }                                                                          \
   } while (0)
 
-/// Tells what a call answers; ends the program with 1 where a real driver (580,
-/// on an H200) answers something else.
+/// Prints the result of a call, and ends the program with 1 if it differs from
+/// that of a real driver (580, on an H200).
 #define ANSWER(code, ...)                                                      \
   do {                                                                         \
     auto answer = (__VA_ARGS__);                                               \

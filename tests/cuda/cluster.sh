@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The cluster that the tests of this folder share.
+# Starts and stops the cluster that the tests of this folder share.
 set -euo pipefail
 
 usage() {
@@ -43,7 +43,8 @@ case $action in
     stop || rm -f -- "$record" # what an interrupted run left behind
     dir=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-cuda.XXXXXX")
     printf '%s\n' "$dir" >"$record"
-    # Not with this script's output: ctest would wait for the daemons.
+    # The daemons must not inherit this script's output, because ctest would
+    # wait for them.
     if ! "$vgpu" up --nodes 1 --run-dir "$dir" </dev/null >"$dir/up.log" 2>&1
     then
       cat "$dir/up.log"

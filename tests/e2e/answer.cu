@@ -1,4 +1,4 @@
-// The good image of images.cu.
+// The valid image of images.cu.
 extern "C" __global__ void answer(int* p) {
   *p = 42;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Wrong words from outside: each gets a clear answer, and nobody is harmed.
+# Wrong input from outside gets a clear error, and harms no other program.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
@@ -18,7 +18,7 @@ EOT
 
 begin_case 2 "$@"
 
-# A message is a line or some, not a dump.
+# Checks that an error message has only a few lines.
 refused_briefly() { # REGEX
   told "$1"
   (($(wc -l <"$work/out/stderr") <= 6)) ||
@@ -104,7 +104,7 @@ case_words() {
   refused_briefly "2 GPU|GPUs"
   expect 1 "$vgpu" kill-node nobody
   refused_briefly "no node 'nobody'"
-  # Past `vgpu run`, the manager itself refuses.
+  # Without `vgpu run`, the manager itself refuses.
   export LD_LIBRARY_PATH=$build/lib
   local wrong
   for wrong in VGPU_SHARE=0 VGPU_SHARE=2 VGPU_SHARE=-1 VGPU_SHARE=nan \
@@ -119,9 +119,9 @@ case_words() {
 
 # -- fields -------------------------------------------------------------------
 
-# Of every field of a specification what is out of its range, with | between.
-# An option of `vgpu run` that is neither here nor among `other_options` fails
-# the test.
+# Values out of range for every field of a specification, separated by |. An
+# option of `vgpu run` that is neither here nor among `other_options` fails the
+# test.
 declare -A bad_values=(
   [share]='0|-0.1|1.01|nan|inf|-inf|x|1x|0,5|1e999|0x1| 1|1 '
   [limit]='0|-1|2|1.0000001|nan|half|1%'
@@ -143,12 +143,12 @@ declare -A bad_values=(
 )
 other_options=(help profile run-dir manager device)
 
-# The line of `vgpu run --help` about an option.
+# Prints the line of `vgpu run --help` about an option.
 help_on() { # NAME
   grep -E "^ +--$1 " "$work/out/help"
 }
 
-# stderr names what is wrong, its value, and the range that the help gives.
+# Checks that stderr names the field, its value, and the range of the help text.
 names_range() { # FIELD NAME VALUE
   local line range
   line=$(grep -F -- "$2 '$3': give " "$work/out/stderr") ||
@@ -177,7 +177,7 @@ try_field() { # NAME VALUE
   esac
 }
 
-# What TOML has besides texts and numbers.
+# Tries TOML values that are neither texts nor numbers.
 try_kinds() { # NAME
   local value
   for value in true '[1]' '{ a = 1 }' 1979-05-27 '[]'; do
@@ -221,7 +221,7 @@ case_fields() {
   printf '[p\n' >"$work/out/profiles.toml"
   VGPU_PROFILES=$work/out/profiles.toml expect 2 "$vgpu" run --profile p -- true
   refused_briefly "not valid TOML"
-  # Past `vgpu run`, too: the program gets an error, and nobody waits.
+  # Without `vgpu run`, the program gets an error at once.
   cluster_up --nodes 1
   for field in "${fields[@]}"; do
     expect 9 env "LD_LIBRARY_PATH=$build/lib" \
@@ -264,7 +264,7 @@ case_endpoints() {
   refused_briefly "--lease"
   expect 2 "$build/bin/vgpu-manager" --run-dir "$work/run" --lease 3
   refused_briefly "--lease.*--etcd"
-  # Where workers would listen; 192.0.2.1 is nobody's address.
+  # Addresses for workers to listen on. 192.0.2.1 is not this host's address.
   for endpoint in tcp nonsense 192.0.2.1 tcp://127.0.0.1 127.0.0.1:5 0.0.0.0 \
     '*' '::' '' 'a b'; do
     expect 1 "$build/bin/vgpu-node" --name a --run-dir "$work/run" \
@@ -273,14 +273,15 @@ case_endpoints() {
     expect 1 "$vgpu" up --run-dir "$work/run" --device cpu --bind "$endpoint"
     refused_briefly "--bind"
   done
-  # Past `vgpu run`, the client takes some seconds to give up.
+  # Without `vgpu run`, the client takes some seconds to give up.
   for endpoint in nonsense tcp://host:99999; do
     VGPU_MANAGER=$endpoint LD_LIBRARY_PATH=$build/lib expect 9 "$guest" exit 0
     told "cudaError"
   done
   rmdir "$work/run" 2>/dev/null || true
   check_leaks
-  # Well-formed, and nobody there: each is waited for, so all at once.
+  # These are well-formed, but nothing listens there. Each try waits for a
+  # while, so all run at the same time.
   local pids=() pid missed=0
   for endpoint in tcp://127.0.0.1:1 "ipc://$work/none.sock" \
     tcp://127.0.0.1:1,tcp://127.0.0.1:2; do
@@ -293,7 +294,7 @@ case_endpoints() {
   ((missed == 0)) || fail "of three managers that are not there: $missed, above"
 }
 
-# In a subshell: it has an output folder of its own.
+# Runs in a subshell, because it has its own output folder.
 nobody_at() { # ENDPOINT
   local endpoint=$1
   work=$(mktemp -d "$work/out/nobody.XXXXXX")
@@ -307,7 +308,7 @@ nobody_at() { # ENDPOINT
   told cudaErrorNoDevice
 }
 
-# Whatever the status, at once and with a word.
+# Checks that a command fails at once, with any status and a message.
 refused() { # COMMAND...
   local got=0
   timeout 20 "$vgpu" "$@" </dev/null >/dev/null 2>"$work/out/stderr" || got=$?
@@ -340,7 +341,7 @@ case_places() {
     echo "not root: another user's folder is not tried"
     return
   fi
-  # As somebody who may do nothing here.
+  # As a user without rights here.
   mkdir -m 755 "$work/out/roots"
   chmod 755 "$work" "$work/out"
   local nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups env
@@ -372,7 +373,7 @@ case_images() {
 
 # -- noise --------------------------------------------------------------------
 
-# The tcp ports on which a process listens.
+# Prints the TCP ports on which a process listens.
 tcp_of() { # PID
   ss -Hltnp | awk -v pid="pid=$1," 'index($0, pid) { print "tcp://" $4 }'
 }
@@ -386,7 +387,7 @@ every_socket() {
     tcp_of "$pid"
     for inode in $(find "/proc/$pid/fd" -lname 'socket:*' -printf '%l\n' |
       tr -dc '0-9\n'); do
-      # Those that listen; flag 00010000.
+      # Flag 00010000 marks listening sockets.
       awk -v i="$inode" '$7 == i && $4 == "00010000" && $8 ~ /^@/ {
         print $8 }' /proc/net/unix
     done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Busy vGPUs that lie on one GPU move to another, and back where its node drains;
-# their programs do not notice.
+# Busy vGPUs on one GPU move to another GPU, and back when its node is drained.
+# Their programs print what they print undisturbed.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 case "${1-}" in
@@ -46,7 +46,7 @@ join_node() { # NAME
     fail "node $1 did not join: $(<"$work/out/node-$1")"
 }
 
-# In order: its sessions are gone by then.
+# Ends a node in order, after its sessions have left it.
 leave_node() {
   kill -TERM "$second_node"
   wait "$second_node" || fail "the node that joined ended with $?"
@@ -63,7 +63,7 @@ balanced() {
 is_even() { [[ $(spread) == "4 4" ]] && (($(balanced) == 4)); }
 is_uneven() { ! is_even; }
 
-# The balancer looks each second, and has nothing to do any more.
+# Checks that the balancer, which samples each second, moves nothing any more.
 stays_even() {
   ! until_true 4 is_uneven ||
     fail "it was even, and is not: $(spread), after $(balanced) moves"
@@ -98,7 +98,7 @@ cures_a_hot_spot() {
   leave_node
 }
 
-# Where GPUs are real, each node has one of the host's two.
+# With real GPUs, each node has one of the host's two.
 CUDA_VISIBLE_DEVICES=0 cluster_up --nodes 1
 begin_programs
 cures_a_hot_spot

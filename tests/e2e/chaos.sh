@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Disturbs what serves a program, at moments that a seed chooses, and compares
-# what the program prints with an undisturbed run, byte for byte.
+# Kills the processes that serve a program, at moments that a seed chooses, and
+# compares the program's output with that of an undisturbed run, byte for byte.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/plan.sh"
 
@@ -35,7 +35,7 @@ kind=$2 transport=$3 runs=${4:-10} first_seed=${5:-1}
 shift $(($# < 5 ? $# : 5))
 options=("$@")
 export VGPU_TRANSPORT=$transport
-# It pauses after each line, long enough to be killed twice before its end.
+# The program pauses after each line, so that its worker can be killed twice.
 arguments=(600 96 20 40)
 lines_of_heat=30
 
@@ -65,7 +65,7 @@ kill_victim() { # VICTIM
   [[ $1 != manager ]] || until_true 5 dead "$pid"
 }
 
-# Between two lives of it there may be nobody to kill.
+# The victim may not be running, because it is about to be restarted.
 do_kill() { # VICTIM
   if until_true 5 kill_victim "$1"; then
     kills=$((kills + 1))
@@ -75,7 +75,7 @@ do_kill() { # VICTIM
   fi
 }
 
-# Where its store has no room it must wait for some.
+# If the disk of its store is full, the manager waits for room.
 restart_manager() {
   if [[ -n $full ]]; then
     manager_waits=yes
@@ -132,7 +132,7 @@ deaths_on_line() { # NUMBER
 
 # -- moves --------------------------------------------------------------------
 
-# An order, who dies while it is carried out, and another order later.
+# Plans an order, which process dies while it is carried out, and a later order.
 plan_moves() {
   local number
   draw_of order migrate suspend drain
@@ -148,7 +148,8 @@ plan_moves() {
   plan+=" migrate at line $second_line"
 }
 
-# Of a node that does not serve the program: it may be the one that is to.
+# Prints the process of a node that does not serve the program. It may be the
+# target of the move.
 pid_of_target() {
   local serving
   serving=$(session .node)
@@ -171,7 +172,7 @@ kill_during_order() {
   fi
   give_order "$order" "$what"
   sleep "0.$(printf %03d "$delay")" # the moment; nothing is awaited
-  # A worker may have done its part by then.
+  # A worker may have ended by then.
   if kill_hard "$victim" || dead "$victim"; then kills=$((kills + 1)); fi
   [[ $first == manager ]] || return 0
   until_true 5 dead "$victim" || true
@@ -185,7 +186,8 @@ moves_on_line() { # NUMBER
   esac
 }
 
-# What was ordered may have come in vain, and may wait for somebody who died.
+# Ends the commands that ordered moves. They may have failed, or wait for a dead
+# process.
 end_orders() {
   local pid
   for pid in "${orders[@]}"; do
@@ -232,7 +234,7 @@ plan_disks() {
 
 disks_on_line() { # NUMBER
   if (($1 == full_line)); then
-    # As much as there is room for.
+    # This fills all the free space.
     head -c "$disk_bytes" /dev/zero >"$disk/filler" 2>/dev/null || true
     [[ $what == states ]] || full=yes
   fi
@@ -244,7 +246,7 @@ disks_on_line() { # NUMBER
   fi
 }
 
-# Nothing of a state or a snapshot is left when the program is gone.
+# Checks that no state and no snapshot is left when the program has ended.
 disk_is_empty() {
   (($(df --output=used -B1 "$disk" | tail -n 1) == 0))
 }
@@ -265,7 +267,7 @@ ended_well() {
   }
 }
 
-# What it printed until then was right.
+# Checks that the program's output is right up to its end with a CUDA error.
 ended_unprotected() {
   ((program_status == 0)) && { ended_well; return; }
   grep -q cudaErrorDevicesUnavailable "$work/out/disturbed.err" || {
@@ -285,8 +287,8 @@ check_replayed() {
   }
 }
 
-# On a host that is too busy the program may end before all was done to it: then
-# that was no run.
+# On a busy host the program may end before all planned acts. Then the run does
+# not count.
 one_run() { # SEED
   local attempt code=0
   for attempt in 1 2 3; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Cuts and delays links between hosts, at moments that a seed chooses, and
-# compares what a program prints with an undisturbed run, byte for byte.
+# compares a program's output with that of an undisturbed run, byte for byte.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/plan.sh"
 
@@ -42,7 +42,7 @@ make_plan() { # SEED
   draw_of where serving serving other program manager
   draw number $((lines_of_heat / 2))
   at_line=$((number + 1))
-  # A client that the manager does not hear of for 5 s is gone.
+  # The manager counts a client that is silent for 5 s as gone.
   draw number 40
   milliseconds_long=$((50 + number * number)) # up to 1.6 s, more often short
   draw number 15
@@ -62,8 +62,7 @@ make_plan() { # SEED
 
 # -- what happens -------------------------------------------------------------
 
-# What is sent arrives late, and some of it twice: whatever a sender makes of
-# that.
+# Makes frames arrive late, so that senders repeat some of them.
 stutter() { # HOST
   local until=$(($(milliseconds) + milliseconds_long))
   while (($(milliseconds) < until)); do
@@ -74,7 +73,7 @@ stutter() { # HOST
   done
 }
 
-# How long something lasts; nothing is awaited.
+# Waits for the duration of a disturbance, and for no condition.
 pause() { # MILLISECONDS
   sleep "$(($1 / 1000)).$(printf %03d $(($1 % 1000)))"
 }

@@ -1,7 +1,7 @@
-// Graphs whose conditional nodes choose what is done, in two streams at once:
-// loops as long as kernels say, and in them one of two ways by what the data
-// are. What a round brings depends on each choice and on their order. Prints a
-// line a round.
+// Runs graphs with conditional nodes in two streams at once: loops whose length
+// kernels decide, and in them one of two branches that depends on the data. The
+// result of a round depends on each choice and on their order. Prints one line
+// per round.
 // usage: conditions [ROUNDS [MILLISECONDS BETWEEN THEM]]
 #include <chrono>
 #include <cstdio>

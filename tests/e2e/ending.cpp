@@ -1,6 +1,6 @@
-// Runs a command and prints how it ended: `exit N` or `signal N`, which a
-// shell cannot tell apart. With --group, the command leads a process group of
-// its own, whose number is printed first.
+// Runs a command and prints how it ended: `exit N` or `signal N`, which a shell
+// cannot distinguish. With --group, the command leads a new process group,
+// whose number is printed first.
 #include <sys/wait.h>
 #include <unistd.h>
 

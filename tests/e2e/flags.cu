@@ -1,7 +1,7 @@
-// Streams that wait for words of memory and write them: pinned words that the
-// host sets, and takes back as soon as it knows that they were seen; device
-// words that two streams hand to and fro. What a round brings depends on the
-// order that the words make. Prints a line a round.
+// Runs streams that wait for words of memory and write them: pinned words,
+// which the host sets and resets as soon as it knows that a stream saw them,
+// and device words, by which two streams alternate. The result of a round
+// depends on the order that the words cause. Prints one line per round.
 // usage: flags [ROUNDS [MILLISECONDS BETWEEN THEM]]
 // nvcc: -lcuda
 #include <chrono>
@@ -21,7 +21,7 @@
 
 constexpr int n = 1 << 12;
 
-/// Not commutative: who comes first matters.
+/// Is not commutative, so the order of two calls matters.
 __global__ void mix(unsigned* data, unsigned by) {
   for (int i = 0; i < 50; ++i)
     data[threadIdx.x] = data[threadIdx.x] * 1664525u + by + threadIdx.x;
@@ -35,8 +35,8 @@ CUdeviceptr address(const void* p) {
   return reinterpret_cast<CUdeviceptr>(p);
 }
 
-/// Looks at a word until a stream has written this to it: nobody is told of
-/// that. A lost worker is replaced within the time.
+/// Polls a word until a stream has written this value, without a driver call. A
+/// lost worker is replaced within the time limit.
 void await(const unsigned long long* word, unsigned value) {
   constexpr auto longest = std::chrono::seconds{30};
   auto began = std::chrono::steady_clock::now();
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
                           cudaMemcpyDeviceToHost, a));
     __atomic_store_n(go, round, __ATOMIC_RELEASE);
     await(seen, round);
-    // Whoever looks for it again finds nothing.
+    // A second wait for this value would not end.
     __atomic_store_n(go, 0u, __ATOMIC_RELEASE);
     CHECK(cudaStreamSynchronize(a));
     CHECK(cuStreamWriteValue32(a, ping, 0, 0));
@@ -95,8 +95,7 @@ int main(int argc, char** argv) {
       sum = sum * 31 + result[i];
     std::printf("round %u sum %016llx\n", round, sum);
     std::fflush(stdout);
-    // Nothing is awaited: this is how long a run takes, so that there is time
-    // to take its worker away.
+    // This makes the run long enough for its worker to be killed.
     std::this_thread::sleep_for(pause);
   }
   CHECK(cudaDeviceSynchronize());

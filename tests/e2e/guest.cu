@@ -1,4 +1,4 @@
-// What the end-to-end tests run: one program, many behaviours.
+// The program that the end-to-end tests run, with many behaviours.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -24,7 +24,7 @@ __global__ void store(unsigned* p, unsigned value) {
   *p = value;
 }
 
-/// Their sum depends on the order in which they come: on which block is when.
+/// Adds floats, whose sum depends on the order in which blocks run.
 __global__ void add_floats(float* sum, unsigned round) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   unsigned x = (i + round) * 2654435761u;
@@ -47,13 +47,13 @@ static void use_the_gpu() {
     std::exit(8);
 }
 
-/// Prints before and waits after each round, so that who watches can act.
+/// Flushes the output and waits, so that the watching script can act.
 static void pause_for(int milliseconds) {
   std::fflush(stdout);
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
 }
 
-/// A texture object that outlives its array: no state can be made of that.
+/// Makes a texture object that outlives its array, which no state can describe.
 static void make_orphan() {
   auto format = cudaCreateChannelDesc<float>();
   cudaArray_t array;
@@ -97,7 +97,7 @@ static int copies(unsigned rounds, int pause, bool orphan) {
   return sums == expected ? 0 : 1;
 }
 
-/// The objects, as a program may keep them: in device memory.
+/// Holds the objects in device memory, where a program may keep them.
 struct field_objects {
   cudaTextureObject_t from[2];
   cudaSurfaceObject_t to[2];
@@ -136,7 +136,7 @@ static cudaSurfaceObject_t surface_of(cudaArray_t array) {
   return out;
 }
 
-/// Two arrays in turn, one read as a texture and one written as a surface.
+/// Uses two arrays in turn, one read as a texture and one written as a surface.
 static int textures(int rounds, int pause) {
   constexpr int n = 64;
   std::vector<float> field(n * n);
@@ -151,7 +151,7 @@ static int textures(int rounds, int pause) {
     check(cudaMemcpy2DToArray(arrays[i], 0, 0, field.data(), n * 4, n * 4, n,
                               cudaMemcpyHostToDevice),
           "cudaMemcpy2DToArray");
-    // One more comes and goes between the two.
+    // A third object exists for a moment in between.
     cudaTextureObject_t other = texture_of(arrays[i]);
     objects.from[i] = texture_of(arrays[i]);
     objects.to[i] = surface_of(arrays[i]);
@@ -180,12 +180,12 @@ static int textures(int rounds, int pause) {
   return 0;
 }
 
-/// Reads sums that no second run gives again, and prints none of them.
+/// Reads sums that differ in each run, and prints none of them.
 static int floats(unsigned rounds, int pause) {
   float *dev_sum, sum;
   check(cudaMalloc(&dev_sum, sizeof *dev_sum), "cudaMalloc");
   for (unsigned round = 1; round <= rounds; ++round) {
-    // Now and then all blocks come in the same order as before.
+    // In some rounds all blocks run in the same order as before.
     for (unsigned i = 0; i < 8; ++i) {
       check(cudaMemset(dev_sum, 0, sizeof *dev_sum), "cudaMemset");
       add_floats<<<512, 256>>>(dev_sum, round + i);
@@ -219,7 +219,7 @@ static int devices() {
   return 0;
 }
 
-/// Every byte there is, on both streams, with no end of line.
+/// Writes every byte value to both streams, without an end of line.
 static int bytes() {
   use_the_gpu();
   std::string all;

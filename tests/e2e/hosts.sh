@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Four hosts, as network namespaces on one bridge: a manager, two nodes, and
-# one with the program. What their hosts share, they do not use: folders and
-# abstract sockets are their own.
+# Four hosts, as network namespaces on one bridge: a manager, two nodes, and the
+# program. They use separate folders and abstract sockets, although they run on
+# one machine.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
@@ -31,7 +31,7 @@ begin "$1"
 source "$(dirname "${BASH_SOURCE[0]}")/network.sh"
 case_name=$2
 arguments=(900 96 20 25)
-# Long enough for a link to come back.
+# The program runs long enough for a link to come back.
 case $case_name in
   heal | fence) arguments=(900 96 20 200) ;;
   far)
@@ -53,7 +53,7 @@ run_heat() {
   same undisturbed disturbed || fail "heat prints other lines"
 }
 
-# -- what happens to it -------------------------------------------------------
+# -- disturbances -------------------------------------------------------------
 
 remember() {
   node=$(session .node)
@@ -89,7 +89,7 @@ case_kill() {
   kill_hard "${pid_on[$node]}" || fail "cannot kill node $node"
   await_move
   worker_gone || fail "the worker outlives its node"
-  # One more of that name, so that there is no difference at the end.
+  # Starts the node again, so that the cluster at the end is the same as before.
   wait "${pid_on[$node]}" 2>/dev/null || true
   if [[ $node == a ]]; then start_node a 2; else start_node b 3; fi
 }
@@ -99,7 +99,7 @@ case_cut() {
   remember
   cut "$node"
   await_move
-  # Nobody can reach it: it must have stopped by itself.
+  # No process can reach the old worker, so it must have stopped by itself.
   until_true 10 grep -q "no call is executed" "$work/out/node-$node" ||
     fail "the old worker executes calls behind the cut"
 }
@@ -150,7 +150,7 @@ case_blink() {
   heal "$node"
 }
 
-# Its worker answers all the time, though late.
+# The worker answers all the time, but late.
 case_far() { :; }
 
 case_manager() {
@@ -198,7 +198,7 @@ much() {
     fail "its worker has heard of no second connection"
 }
 
-# With no heat.
+# These cases do not run heat.
 case $case_name in
   sharing | bulk)
     make_network

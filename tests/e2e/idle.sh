@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Idle vGPUs give way, and are back with their next call.
+# Idle vGPUs are suspended, and return with their next call.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
@@ -24,7 +24,7 @@ reclaimed() {
     jq -s 'map(select(.kind == "session-reclaimed")) | length'
 }
 
-# Of numbers, one a line: how many, the median and the largest.
+# Prints the count, the median and the largest of the numbers, one per line.
 median() {
   sort -g | awk '{ x[NR] = $1 } END {
     printf "%d first calls, median %.1f ms, longest %.1f ms\n",
@@ -45,7 +45,7 @@ gpu_is_empty() {
 
 case_keep() {
   cluster_up --nodes 1
-  # The environment says it as well, and a profile.
+  # An option overrides the environment and a profile.
   VGPU_IDLE_AFTER=0.2 "$vgpu" run --idle-after keep -- "$idler" 2 1500 1 \
     >"$work/out/kept" 2>&1 || fail "$(<"$work/out/kept")"
   (($(reclaimed) == 0)) || fail "it was reclaimed although it is kept"
@@ -97,7 +97,7 @@ case_turns() {
       </dev/null >"$work/out/heat$i" 2>"$work/out/heat$i.err" &
     pids+=($!)
   done
-  # Nobody waits for another's end: all have begun before the first has done.
+  # No program waits for another's end: all begin before the first has ended.
   until_true 30 all_have_begun || fail "some have not begun"
   kill -0 "${pids[@]}" || fail "some have ended before others began"
   for ((i = 0; i < 8; ++i)); do
@@ -138,7 +138,7 @@ case_next() {
 
 case_many() {
   local vgpus=${VGPU_E2E_IDLE:-24} i pids=() memory began nodes=2
-  # Two pGPUs, or all that the host has, with room for four vGPUs each.
+  # There are two pGPUs, or those of the host, each with room for four vGPUs.
   ! on_nvidia || nodes=1
   cluster_up --nodes "$nodes" --memory 4GiB
   memory=$(of_memory 0.25)

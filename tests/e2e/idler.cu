@@ -1,5 +1,5 @@
-// Holds device memory, and now and then calls: prints how long each first call
-// after a pause took.
+// Holds device memory, makes calls with pauses in between, and prints how long
+// each first call after a pause took.
 //
 //   idler ROUNDS PAUSE_MS MIB
 #include <chrono>
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   check(cudaMalloc(&words, n * 4ul));
   check(cudaMemcpy(words, expected.data(), n * 4ul, cudaMemcpyHostToDevice));
   for (unsigned round = 1; round <= rounds; ++round) {
-    // The idleness itself; nothing is awaited.
+    // The program is idle here.
     std::this_thread::sleep_for(pause);
     auto began = std::chrono::steady_clock::now();
     advance<<<16, 128>>>(words, n, round);

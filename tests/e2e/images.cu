@@ -1,6 +1,6 @@
-// Hands images to the driver that are none: cut short, with bits changed, and
-// random. Each must be refused with an error of an image, or be loaded if what
-// was damaged does not matter; after each, a good image works.
+// Passes damaged images to the driver: cut short, with changed bits, or random.
+// The driver must refuse each with an image error, or load it if the damage
+// does not matter. A valid image must load after each.
 // nvcc: -lcuda
 #include <cstdio>
 #include <cstdlib>
@@ -54,7 +54,7 @@ static void check_good(const bytes& image) {
   }
 }
 
-/// Errors that tell of an image rather than of something else that broke.
+/// Returns whether the error is about the image.
 static bool is_about_images(CUresult result) {
   static const std::set<CUresult> known = {
       CUDA_ERROR_INVALID_VALUE,
@@ -90,8 +90,8 @@ static void note(CUresult result, CUmodule module, const std::string& what) {
   }
 }
 
-/// From memory: what was cut off is zero, as the driver cannot know that the
-/// buffer ends.
+/// Loads from memory. The missing part is zero, because the driver does not
+/// know where the buffer ends.
 static void load_data(bytes image, const std::string& what) {
   CUmodule module = nullptr;
   image.resize(image.size() + 4096, 0);
@@ -99,7 +99,7 @@ static void load_data(bytes image, const std::string& what) {
   note(result, module, what);
 }
 
-/// From a file, which ends where it ends.
+/// Loads from a file, whose end the driver knows.
 static void load_file(const bytes& image, const std::string& path,
                       const std::string& what) {
   std::ofstream(path, std::ios::binary).write(image.data(), image.size());
@@ -123,11 +123,11 @@ static void try_damage(const bytes& good, const std::string& path) {
   std::mt19937 random(20);
   for (int i = 0; i < 60; ++i) {
     bytes image = good;
-    // The headers are where it hurts.
+    // Half of the changes hit the headers.
     size_t within = i % 2 ? image.size() : 96;
     for (int flips = 0; flips < 3; ++flips)
       image[random() % within] ^= static_cast<char>(1 << (random() % 8));
-    // A file: its sizes may now claim more than there is.
+    // The sizes in the damaged file may exceed the file.
     load_file(image, path, "damaged, number " + std::to_string(i));
   }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Other people's programs, which find the driver by themselves and hand it PTX
-# that nvcc had no part in. What they compute on a vGPU, mapped and forwarded, is
-# what they compute without.
+# Programs of other projects, which load the driver by themselves and pass it
+# PTX of other compilers. On a vGPU, mapped and forwarded, they must compute
+# what they compute without one.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
@@ -17,7 +17,7 @@ EOT
 
 begin_case 2 "$@"
 judges=$(cd "$(dirname "${BASH_SOURCE[0]}")/../judges" && pwd)
-# They keep what they compiled at home.
+# The programs cache compiled code in the home folder.
 export HOME=$work/out
 
 needs() { # PACKAGE...
@@ -28,7 +28,8 @@ needs() { # PACKAGE...
   done
 }
 
-# What a command prints, on a vGPU each way, into $work/out/NAME.WAY.
+# Writes a command's output on a vGPU, mapped and forwarded, to
+# $work/out/NAME.WAY.
 on_vgpus() { # NAME COMMAND...
   local name=$1 way
   shift
@@ -36,7 +37,7 @@ on_vgpus() { # NAME COMMAND...
     VGPU_TRANSPORT=$way timeout 100 "$vgpu" run --gpus 2 -- "$@" </dev/null \
       >"$work/out/$name.$way" 2>"$work/out/$name.$way.stderr" ||
       fail "$name, $way: $? $(tail -n 3 "$work/out/$name.$way.stderr")"
-    # libgomp complains and carries on.
+    # After an error libgomp prints a message and continues on the host.
     [[ ! -s $work/out/$name.$way.stderr ]] ||
       fail "$name, $way: $(<"$work/out/$name.$way.stderr")"
   done
@@ -56,7 +57,7 @@ compile_offload() { # SOURCE
     *.f90) compiler=gfortran-12 ;;
     accelerator.c) language=-fopenacc ;;
   esac
-  # ptxas of a new toolkit no longer knows the GPUs that this GCC asks it about.
+  # A new toolkit's ptxas does not know the GPUs that this GCC names.
   "$compiler" -O2 "$language" -foffload=nvptx-none \
     -foffload-options=nvptx-none='-lm -latomic -Wa,--no-verify' "$1" \
     -o "$work/out/${name%.*}" >"$work/out/compiler.$name" 2>&1 ||
@@ -70,7 +71,7 @@ case_openmp() {
     compile_offload "$source"
   done
   cluster_up --nodes 1 --gpus-per-node 2
-  # Without a device they must not carry on alone.
+  # Without a device the programs must fail, and not continue on the host.
   export OMP_TARGET_OFFLOAD=MANDATORY ACC_DEVICE_TYPE=nvidia
   for source in "$judges"/openmp/*; do
     name=${source##*/} name=${name%.*}
@@ -82,7 +83,8 @@ case_openmp() {
   done
 }
 
-# Six frames through a filter graph: the command that prints their digests.
+# Sets the command that sends six frames through a filter graph and prints their
+# digests.
 frames() { # GRAPH
   command=(ffmpeg -v error -nostdin -f lavfi -i testsrc2=size=320x240:rate=10
     -f lavfi -i testsrc=size=80x60:rate=10 -frames:v 6 -filter_complex "$1"
@@ -96,8 +98,8 @@ case_ffmpeg() {
   cluster_up --nodes 1 --gpus-per-node 2
   local name cuda plain command up=format=yuv420p,hwupload_cuda
   local down=hwdownload,format=yuv420p
-  # These compute the same as their like without CUDA; of the others one way of
-  # transport judges the other.
+  # These filters compute the same as their versions without CUDA. For the
+  # others, the two transports are compared with each other.
   while read -r name cuda plain; do
     frames "$cuda"
     on_vgpus "$name" "${command[@]}"

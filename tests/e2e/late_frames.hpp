@@ -1,5 +1,5 @@
-// Frames on their way: they arrive in the order they were sent, each after a
-// delay, and no more than so many are on the way at once.
+// A model of a slow link: frames arrive in order, each after a delay, and the
+// number of frames in flight is bounded.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 namespace vgpu::test {
 
-/// How long a frame is on its way: so long, give or take so much at most.
+/// Describes the delay of a frame: a mean, and the largest deviation from it.
 struct delay {
   std::chrono::microseconds usual{0};
   std::chrono::microseconds jitter{0};
 };
 
-/// One direction of a link. Whoever has it tells it the time.
+/// Models one direction of a link. Callers pass the present time.
 class late_frames {
 public:
   using clock = std::chrono::steady_clock;
@@ -29,7 +29,7 @@ public:
   explicit late_frames(std::size_t most, unsigned seed = 1)
       : most_(most), dice_(seed) {}
 
-  /// One that finds no room is dropped.
+  /// Sends a frame, or drops it if too many are in flight.
   void push(frame x, const delay& takes, clock::time_point now) {
     if (frames_.size() == most_) {
       ++dropped_;
@@ -39,7 +39,7 @@ public:
     frames_.emplace_back(last_, std::move(x));
   }
 
-  /// The next one, if it has arrived.
+  /// Returns the next frame, if it has arrived.
   std::optional<frame> pop(clock::time_point now) {
     if (frames_.empty() || frames_.front().first > now)
       return std::nullopt;
@@ -48,7 +48,7 @@ public:
     return out;
   }
 
-  /// When the next one arrives.
+  /// Returns when the next frame arrives.
   std::optional<clock::time_point> next() const {
     if (frames_.empty())
       return std::nullopt;
@@ -67,7 +67,7 @@ private:
   std::size_t most_;
   std::mt19937 dice_;
   std::deque<std::pair<clock::time_point, frame>> frames_;
-  clock::time_point last_; // nobody overtakes it
+  clock::time_point last_; // No later frame arrives before this.
   std::uint64_t dropped_ = 0;
 };
 

@@ -15,7 +15,7 @@ struct road {
     frames.push({std::byte{x}}, takes, now);
   }
 
-  /// What has arrived, `none` for nothing.
+  /// Stands for "no frame has arrived".
   static constexpr auto none = 256u;
   unsigned arrived() {
     auto x = frames.pop(now);
@@ -27,14 +27,14 @@ struct road {
 
 BOOST_FIXTURE_TEST_SUITE(late_frames_suite, road)
 
-BOOST_AUTO_TEST_CASE(without_a_delay_it_is_there_at_once) {
+BOOST_AUTO_TEST_CASE(a_frame_without_delay_arrives_at_once) {
   send(7, {});
   BOOST_TEST(arrived() == 7u);
   BOOST_TEST(arrived() == none);
   BOOST_TEST(!frames.next());
 }
 
-BOOST_AUTO_TEST_CASE(it_is_there_when_its_time_has_come) {
+BOOST_AUTO_TEST_CASE(a_frame_arrives_after_its_delay) {
   send(7, {300ms});
   BOOST_CHECK(frames.next() == now + 300ms);
   now += 299ms;
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(it_is_there_when_its_time_has_come) {
   BOOST_TEST(arrived() == 7u);
 }
 
-BOOST_AUTO_TEST_CASE(jitter_is_within_its_bounds_and_overtakes_nobody) {
+BOOST_AUTO_TEST_CASE(jitter_is_bounded_and_keeps_the_order) {
   auto sent = now;
   for (unsigned char i = 0; i < 100; ++i)
     send(i, {40ms, 10ms});
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(jitter_is_within_its_bounds_and_overtakes_nobody) {
     BOOST_TEST(arrived() == i);
 }
 
-BOOST_AUTO_TEST_CASE(frames_are_not_late_by_the_same_time) {
+BOOST_AUTO_TEST_CASE(frames_have_different_delays) {
   std::vector<late_frames::clock::duration> late;
   for (auto i = 0; i < 20; ++i) {
     send(1, {40ms, 10ms});
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_link_that_becomes_faster_keeps_the_order) {
   BOOST_TEST(arrived() == 2u);
 }
 
-BOOST_AUTO_TEST_CASE(what_finds_no_room_is_dropped) {
+BOOST_AUTO_TEST_CASE(a_frame_without_room_is_dropped) {
   for (unsigned char i = 0; i < 103; ++i)
     send(i, {1ms});
   BOOST_TEST(frames.dropped() == 3u);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two managers and a real etcd: one leads, and the other when that one is gone.
+# Two managers and a real etcd: when the leader is gone, the other one leads.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
@@ -17,17 +17,17 @@ EOT
 
 begin_case 2 "$@"
 [[ $(type -P etcd) ]] || skip "no etcd (Debian's etcd-server)"
-# Long enough for another to lead while it runs.
+# The program runs long enough for a change of leader.
 arguments=(1000 96 20 200)
 takeover_within=3000
 
 # -- the cluster --------------------------------------------------------------
 
 declare -A pid_of=() endpoint_of=()
-# Where programs run.
+# A prefix for commands that run on the programs' host.
 as_program=()
 
-# etcd cannot be told to take any free port.
+# etcd has no option for "any free port".
 start_etcd() {
   local attempt peer_port
   for attempt in 1 2 3 4 5; do
@@ -85,7 +85,7 @@ start_all() {
 stop_all() {
   local name
   for name in a b x y etcd; do
-    # Who was killed could not clean up.
+    # A killed process could not clean up.
     if kill -TERM "${pid_of[$name]}" 2>/dev/null && [[ $name != etcd ]]; then
       wait "${pid_of[$name]}" || fail "$name ended with $?"
       find "$work/$name" -mindepth 1 ! -name manager.store >"$work/out/left"
@@ -97,7 +97,7 @@ stop_all() {
   unset VGPU_MANAGER
 }
 
-# Each on a host of its own (network.sh), in place of the above.
+# Puts each process on its own host (network.sh).
 use_hosts() {
   hosts+=(second etcd)
   declare -gA host_of=([x]=manager [y]=second)
@@ -145,9 +145,9 @@ stop_all_hosts() {
   unset VGPU_MANAGER
 }
 
-# -- who leads ----------------------------------------------------------------
+# -- leadership ---------------------------------------------------------------
 
-# Who is where; a worker's process, too, as it must not have changed.
+# Prints where sessions run, with the workers' processes, which must not change.
 picture() {
   status '{nodes: [.nodes[] | {name, pid, state}],
     sessions: [.vgpus[].sessions[]
@@ -165,7 +165,8 @@ remember() {
     leader=y standby=x
 }
 
-# The other leads, in time; what the cluster is, it knows.
+# Waits until the other manager leads, which must be in time and know the
+# cluster.
 await_takeover() { # SINCE
   local led
   led=$(await_event ".kind == \"manager-leads\"
@@ -178,7 +179,7 @@ await_takeover() { # SINCE
   ((took <= takeover_within)) || fail "that took more than $takeover_within ms"
 }
 
-# A manager that leads no more says so, and who does.
+# Checks that a former leader reports that it stands by, and names the leader.
 stands_by() { # NAME
   expect 3 env -u VGPU_MANAGER "${at_manager[@]}" "$vgpu" status \
     --manager "${endpoint_of[$1]}"
@@ -196,7 +197,7 @@ elsewhere() {
     and .[0].epoch > $old_epoch and .[0].node != \"$node\""
 }
 
-# Under the new leader, a program recovers from the loss of its node.
+# Kills the program's node. The program must recover under the new leader.
 kill_its_node() {
   node=$(session .node) old_epoch=$(session .epoch)
   kill_hard "${pid_of[$node]}" || fail "cannot kill node $node"
@@ -292,7 +293,7 @@ nobody_leads() {
   grep -q 'leads no more' "$work/out/manager-$leader"
 }
 
-# What the leader has said of an etcd that does not answer.
+# Counts the leader's log lines about an etcd that does not answer.
 complaints() { grep -c 'etcd: ' "$work/out/manager-$leader" || true; }
 complains() { (($(complaints) > complaints_before)); }
 
@@ -302,7 +303,7 @@ etcd_line() {
       remember
       complaints_before=$(complaints)
       kill -STOP "${pid_of[etcd]}"
-      # Half of its lease is left then.
+      # Half of the lease is left then.
       until_true 5 complains || fail "$leader does not miss etcd"
       kill -CONT "${pid_of[etcd]}"
       second_program

@@ -1,6 +1,5 @@
-// A client that ends just as a program comes: it takes one connection, waits
-// for what the program says, and ends without an answer. As often as it is
-// told.
+// A client that ends when a program connects: it accepts one connection, reads
+// the program's message, and ends without an answer, so many times.
 //
 //   leaver TIMES
 #include "schema/base/endpoints.hpp"

@@ -1,18 +1,18 @@
-# What the end-to-end tests share. A driver begins with
+# Functions that the end-to-end tests share. A test script begins with
 #
 #   source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 #   begin BUILD
 #
-# or, if it has cases (`usage` tells which, `case_NAME` is one), with
+# or, if it has cases (listed in `usage`, each a function `case_NAME`), with
 #
 #   begin_case HOW-MANY "$@"
 #   ...
 #   run_case "$@"
 #
 # and gets $vgpu, $heat, $guest, a private folder $work (also TMPDIR and
-# XDG_RUNTIME_DIR), and a clean-up at its end. Every process that it starts
-# carries VGPU_E2E=$work in its environment, and is found by it. Its GPUs are cpu
-# ones; where E2E_DEVICE is nvidia, those of the host.
+# XDG_RUNTIME_DIR), and a clean-up at its end. Every process that it starts has
+# VGPU_E2E=$work in its environment, by which the clean-up finds it. The GPUs
+# are cpu devices, or with E2E_DEVICE=nvidia those of the host.
 # shellcheck shell=bash
 set -euo pipefail
 
@@ -54,7 +54,7 @@ begin() { # BUILD
   trap 'exit 143' TERM
 }
 
-# Reads the command line: BUILD CASE, and a transport where three are wanted.
+# Reads the command line: BUILD CASE, and TRANSPORT if HOW-MANY is 3.
 begin_case() { # HOW-MANY ARGUMENT...
   local wanted=$1
   shift
@@ -70,7 +70,7 @@ run_case() { # BUILD CASE [TRANSPORT]
   shift
   declare -F "case_$1" >/dev/null || { usage >&2; exit 2; }
   "case_$1"
-  # Some cases are about that, too.
+  # This checks `vgpu down` as well.
   [[ -z ${VGPU_MANAGER-} ]] || cluster_down
   check_leaks
   say "$*: done"
@@ -94,7 +94,7 @@ end() {
   exit "$code"
 }
 
-# What a reader of a failure wants to see.
+# Prints everything that helps to understand a failure.
 tell_all() {
   local file
   exec >&2
@@ -118,14 +118,14 @@ tell_all() {
 
 # -- processes ----------------------------------------------------------------
 
-# The processes of this test, except this script and its subshells.
+# Prints the processes of this test, except this script and its subshells.
 processes() {
   local file
   env -u VGPU_E2E grep -lzsxF "VGPU_E2E=$work" /proc/[0-9]*/environ |
     while IFS=/ read -r _ _ file _; do echo "$file"; done || true
 }
 
-# Those that run one of our programs.
+# Prints the processes that run this program of ours.
 daemons() { # NAME
   local pid
   for pid in $(processes); do
@@ -135,13 +135,14 @@ daemons() { # NAME
 }
 
 alive() { # PID
-  # Of a zombie it is empty.
+  # A zombie's command line is empty.
   { read -r -d '' _ <"/proc/$1/cmdline"; } 2>/dev/null
 }
 
 dead() { ! alive "$1"; }
 
-# SIGKILL for a process of this test, and for no other that got its number.
+# Kills a process with SIGKILL, if it is a process of this test. Its number may
+# belong to another process by now.
 kill_hard() { # PID
   grep -qzsxF "VGPU_E2E=$work" "/proc/$1/environ" || return 1
   kill -KILL "$1" 2>/dev/null
@@ -162,17 +163,19 @@ milliseconds() { echo "${EPOCHREALTIME%???}" | tr -d .,; }
 
 # -- a cluster ----------------------------------------------------------------
 
-# How the manager is reached: `ip netns exec ...` where it is on another host.
+# A prefix for commands that need the manager: `ip netns exec ...` if it is on
+# another host.
 at_manager=()
 
-# What the cluster is started with: `taskset ...` where a cpu device is to have
-# processors of its own.
+# A prefix for starting the cluster: `taskset ...` if a cpu device gets its own
+# processors.
 to_start=()
 
-# Its folder lies in $work, or in $run_on where that is set.
+# Starts a cluster with its folder in $work, or in $run_on if that is set.
 cluster_up() { # OPTION...
   run_dir=${run_on:-$work}/run
-  # Not with this script's output, which the daemons would keep open.
+  # The daemons must not inherit this script's output, which they would keep
+  # open.
   "${to_start[@]}" "$vgpu" up --device "${E2E_DEVICE:-cpu}" \
     --run-dir "$run_dir" "$@" </dev/null >"$work/out/up" 2>&1 ||
     fail "vgpu up $*: $(<"$work/out/up")"
@@ -183,7 +186,7 @@ cluster_up() { # OPTION...
 
 on_nvidia() { [[ ${E2E_DEVICE:-cpu} == nvidia ]]; }
 
-# The bytes of so much of the first GPU's memory.
+# Prints this part of the first GPU's memory, in bytes.
 of_memory() { status ".nodes[0].pgpus[0].memory * $1 | floor"; } # PART
 
 cluster_down() {
@@ -192,7 +195,7 @@ cluster_down() {
   unset VGPU_MANAGER
 }
 
-# A command that must do what it is told.
+# Runs a command that must succeed.
 order() { # COMMAND ARGUMENT...
   timeout 60 "$vgpu" "$@" </dev/null >"$work/out/order" 2>&1 ||
     fail "vgpu $*: $(<"$work/out/order")"
@@ -208,7 +211,7 @@ status_is() { # JQ-FILTER
     jq -e "$1" >/dev/null 2>&1
 }
 
-# A field of the only session; empty while there is none.
+# Prints a field of the only session, or nothing while there is none.
 session() { # JQ-FILTER
   status "[.vgpus[]?.sessions[]?][0] // empty | $1"
 }
@@ -226,7 +229,7 @@ kill_its_worker() {
   [[ $pid =~ ^[1-9][0-9]*$ ]] && kill_hard "$pid"
 }
 
-# Waits until there is an event, and prints the first that fits.
+# Waits until an event matches, and prints the first match.
 await_event() { # JQ-FILTER [SECONDS]
   local filter=$1 limit=$((SECONDS + ${2:-15})) line part= events pid found=
   exec {events}< <(exec "${at_manager[@]}" "$vgpu" events --follow --json \
@@ -260,17 +263,17 @@ has_event() { # JQ-FILTER
 
 # -- programs -----------------------------------------------------------------
 
-# A followed program may print one line more: a test that waits for something
-# may wait for what the program does next. Does nothing elsewhere.
+# Lets a followed program print one more line, because a test may wait for the
+# program's next step. Does nothing outside follow_program.
 let_program_go_on() {
   [[ -z ${go_on-} ]] || echo >&"$go_on"
 }
 
 # Runs a program on the cluster, and calls `on_line NUMBER LINE` for each line
 # that it prints. The program waits when it is two lines ahead of these calls
-# (stepwise.cpp), unless they wait for something. Its output lands in $work/out/NAME and NAME.err; the value is
-# its exit status. With takes_turns=true the program is given a line after each
-# of these calls.
+# (stepwise.cpp), unless they call let_program_go_on. Its output is in
+# $work/out/NAME and NAME.err, and the value is its exit status. With
+# takes_turns=true the program gets a line on its input after each call.
 follow_program() { # NAME SECONDS COMMAND...
   local name=$1 limit=$2 line count=0 fifo turns go_on lines reader
   local paced=${takes_turns-false}
@@ -278,14 +281,15 @@ follow_program() { # NAME SECONDS COMMAND...
   fifo=$work/tmp/$name.fifo
   mkfifo "$fifo" "$fifo.turns" "$fifo.steps" "$fifo.lines"
   $paced || exec {turns}</dev/null
-  # To read as well: who opens it waits for nobody.
+  # Opened for reading as well, because otherwise opening would block.
   ! $paced || exec {turns}<>"$fifo.turns"
   timeout -k 5 "$limit" "$stepwise" write "$@" <&"$turns" >"$fifo" \
     2>"$work/out/$name.err" &
   program_pid=$!
   "$stepwise" read <"$fifo" 3<"$fifo.steps" >"$fifo.lines" &
   reader=$!
-  # To read as well: who writes to it when the other side is done gets no signal.
+  # Opened for reading as well, because otherwise a write after the other side's
+  # end would cause a signal.
   exec {go_on}<>"$fifo.steps" {lines}<"$fifo.lines"
   rm -f -- "$fifo" "$fifo.turns" "$fifo.steps" "$fifo.lines"
   while IFS= read -r line <&"$lines"; do
@@ -301,8 +305,8 @@ follow_program() { # NAME SECONDS COMMAND...
   wait "$reader"
 }
 
-# What the same program prints when nothing happens; computed once. A real GPU's
-# own driver tells.
+# Computes once what the same program prints undisturbed. On a real GPU it runs
+# natively.
 undisturbed() { # NAME COMMAND...
   local name=$1 run=("$vgpu" run --device cpu --)
   shift
@@ -312,8 +316,8 @@ undisturbed() { # NAME COMMAND...
     fail "the undisturbed $* ended with $?"
 }
 
-# Nobody has to meet it on its way: without the pauses that the last argument
-# asks for, which change nothing that it prints.
+# Does the same for heat. It runs without the pauses of the last argument, which
+# do not change its output.
 undisturbed_heat() { # NAME STEPS SIZE EVERY PAUSE
   undisturbed "$1" "$heat" "${@:2:3}"
 }
@@ -325,8 +329,8 @@ same() { # NAME NAME
   }
 }
 
-# To be called after `undisturbed undisturbed` and `follow_program disturbed`:
-# the program did not notice what was done to it.
+# Checks that the disturbed program printed the same as the undisturbed one.
+# Call it after `undisturbed undisturbed` and `follow_program disturbed`.
 not_noticed() {
   ((program_status == 0)) ||
     fail "it ended with $program_status: $(<"$work/out/disturbed.err")"
@@ -335,7 +339,7 @@ not_noticed() {
   ! has_event '.kind == "replay-differs"' || fail "a replay differs"
 }
 
-# Runs a command that must end in a certain way. Its output is in
+# Runs a command that must end with this status. Its output is in
 # $work/out/stdout and stderr.
 expect() { # STATUS COMMAND...
   local want=$1 got=0
@@ -345,30 +349,29 @@ expect() { # STATUS COMMAND...
   ((got == want)) || fail "'$*' ended with $got, not $want"
 }
 
-# The last command's stderr tells, in words that fit an extended regular
-# expression, what was wrong.
+# Checks that the last command's stderr matches an extended regular expression.
 told() { # REGEX
   grep -qE -- "$1" "$work/out/stderr" ||
     fail "stderr does not tell '$1': $(<"$work/out/stderr")"
 }
 
-# -- what is left behind ------------------------------------------------------
+# -- leaks --------------------------------------------------------------------
 
-# Our abstract sockets: inode and name.
+# Prints our abstract sockets: inode and name.
 sockets() {
   awk '$8 ~ /^@vgpu/ { print $7, $8 }' /proc/net/unix | sort
 }
 
 nobody_left() { [[ -z $(processes) ]]; }
 
-# Sockets that were not there before and that nobody holds: abstract sockets end
-# with who holds them, unless a descriptor of them is stuck in flight. Others
-# use this host too, so only what stays so from look to look counts.
+# Prints new sockets that no process holds. An abstract socket ends with its
+# processes, unless a descriptor of it is stuck in flight. Other tests use this
+# host too, so only sockets that stay from check to check count.
 sockets_left() {
   local inode name
   comm -13 <(echo "$sockets_before") <(sockets) |
     while read -r inode name; do
-      # An inode of 0 is a connection that its listener has not taken.
+      # An inode of 0 is a connection that its listener has not accepted.
       [[ $inode == 0 || -n $(find /proc/[0-9]*/fd \
         -lname "socket:\\[$inode\\]" -print -quit 2>/dev/null) ]] ||
         echo "$inode $name"
@@ -382,14 +385,14 @@ no_sockets_left() {
 
 shared_memory() { find /dev/shm -maxdepth 1 -iname '*vgpu*' | sort; }
 
-# Others use this host too: what was there before is theirs.
+# Prints new shared memory. Older shared memory belongs to other users.
 shared_memory_left() {
   comm -13 <(echo "$shared_before") <(shared_memory)
 }
 
 no_shared_memory_left() { [[ -z $(shared_memory_left) ]]; }
 
-# To be called when the programs have ended and `vgpu down` was said.
+# Checks for leaks, after the programs and the cluster have ended.
 check_leaks() {
   until_true 10 nobody_left || fail "still there: $(for pid in $(processes); do
     tr '\0' ' ' <"/proc/$pid/cmdline"

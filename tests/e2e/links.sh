@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The links that chaos_links.sh makes slow: that they are, what becomes of what
-# is sent over them, and of them.
+# Tests the slow links of chaos_links.sh: their delay, the frames sent over
+# them, and that they leave nothing behind.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
@@ -22,7 +22,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/slow_links.sh"
 room=8 sent=30
 link_options=(--frames "$room")
 
-# From the program's host to the manager's, where nobody listens, and back.
+# Measures the way from the program's host to the manager's, where nothing
+# listens, and back.
 round_trip() {
   local began
   began=$(milliseconds)
@@ -32,7 +33,7 @@ round_trip() {
   took=$(($(milliseconds) - began))
 }
 
-# Datagrams that came there, for nobody.
+# Counts the datagrams that arrived there without a receiver.
 arrived() {
   ip netns exec "$net-manager" \
     awk '$1 == "Udp:" && $3 ~ /^[0-9]/ { print $3 }' /proc/net/snmp
@@ -41,7 +42,7 @@ arrived() {
 some_arrived() { (($(arrived) > 0)); }
 
 send_datagrams() {
-  # Those after the first answer to one are refused.
+  # The kernel refuses datagrams after the first error answer.
   ip netns exec "$net-program" bash -c 'exec 3>/dev/udp/10.99.0.1/9
     for ((i = 0; i < $1; ++i)); do echo "$i" >&3; done' datagrams "$sent" ||
     true
@@ -54,7 +55,7 @@ fast=$took
 ((fast < 375)) || fail "a link that is not slow takes $fast ms"
 delay_link program 250
 round_trip
-# Each way, a quarter less at the least.
+# Each direction may be faster by a quarter.
 ((took >= 375)) || fail "a link that is slow takes $took ms"
 say "there and back: $fast ms, delayed by 250 ms: $took ms"
 speed_link program

@@ -1,17 +1,17 @@
-// Keeps a GPU busy with one kind of work until it is stopped, and tells how
-// much of it was done: lines of milliseconds since 1970 and a count, every 10
-// ms at most. So much is on its way that a late wake-up of the program does not
+// Keeps a GPU busy with one kind of work until it is stopped, and prints how
+// much it has done: lines of milliseconds since 1970 and a count, at most every
+// 10 ms. It enqueues so much work that a late wake-up of the program does not
 // leave the device idle.
 //
 //   load KIND BLOCKS LOOPS [SECONDS]
 //
-// After so many seconds it has nothing more to do, and stays.
+// After SECONDS it has no more work, but does not end.
 //
 //   kernel  kernels of so many blocks of so many loops
 //   ex      the same by cuLaunchKernelEx, with an attribute
 //   graph   the same, eight to a graph
 //   huge    kernels that take a hundred times as long
-//   tiny    a flood of kernels that do nothing
+//   tiny    many empty kernels
 //   copy    copies in all directions, and memsets
 //   mixed   a bit of each
 #include <chrono>
@@ -108,11 +108,11 @@ struct load {
   }
 };
 
-/// Some of the work, as it is counted.
+/// Describes one kind of work, and how it is counted.
 struct kind {
   std::function<void(load&)> piece;
-  unsigned together; // are waited for
-  unsigned depth;    // of those are on their way
+  unsigned together; // pieces that are counted together
+  unsigned depth;    // such groups in flight
 };
 
 const std::map<std::string, kind> kinds{
@@ -154,7 +154,7 @@ void run(const kind& what, load& on, long long until) {
     check(cudaEventRecord(oldest, on.stream));
   }
   check(cudaDeviceSynchronize());
-  // All of it, at last.
+  // This is the final count.
   std::printf("%lld %lld\n", now(),
               done + static_cast<long long>(what.depth) * what.together);
 }
@@ -164,7 +164,7 @@ void run(const kind& what, load& on, long long until) {
 int main(int argc, char** argv) {
   if (argc < 4 || argc > 5 || kinds.count(argv[1]) == 0)
     return 2;
-  // Whoever reads it reads whole lines, also of who was killed.
+  // The reader gets whole lines, even if this process is killed.
   std::setvbuf(stdout, nullptr, _IOLBF, 256);
   load on(static_cast<unsigned>(std::atoi(argv[2])),
           static_cast<unsigned>(std::atoi(argv[3])));

@@ -16,7 +16,7 @@ begin_case 2 "$@"
 arguments=(1000 96 20 20)
 killed_at=10 restarted_at=20
 
-# Who is where; a worker's process, too, as it must not have changed.
+# Prints where sessions run, with the workers' processes, which must not change.
 picture() {
   status '{nodes: [.nodes[] | {name, pid, state}],
     sessions: [.vgpus[].sessions[]
@@ -33,7 +33,7 @@ kill_manager() {
 
 right_again() { [[ $(picture) == "$before" ]]; }
 
-# Starts it again; the status must be right within 2 s.
+# Starts the manager again. The status must be right within 2 s.
 restart_manager() {
   local began
   began=$(milliseconds)
@@ -69,8 +69,8 @@ node_on_line() {
       node=$(node_pid "$(session .node)")
       kill_manager
       kill_hard "$node" || fail "cannot kill the node"
-      # Here, and not at a later line: without its node and a manager the
-      # program waits.
+      # This cannot wait for a later line, because without its node and a
+      # manager the program waits.
       "$vgpu" restart-manager --run-dir "$run_dir" </dev/null \
         >"$work/out/restart" 2>&1 || fail "restart: $(<"$work/out/restart")"
       until_true 30 elsewhere || fail "not placed anew: $(picture)"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# A program loses its worker and then its node: what it prints is what it prints
-# undisturbed, byte for byte. Of `textures` the data lie in arrays, and kernels
-# know textures and surfaces by values in device memory; of `unified` they lie
-# in managed memory, which host and kernels write in turn, and in memory that
-# the program maps at addresses of its own; of `flags` the order of work is made
-# by words of memory, which are taken back when they were seen; of `conditions`
-# kernels choose what graphs do, and the program is suspended as well; of
-# `waits` streams are in order only because the program waited for them; of
-# `zero_copy` kernels and program both write to pinned memory (forwarded alone:
-# where the worker maps it nobody can do what it held once more).
+# A program loses its worker and then its node, and must print what it prints
+# undisturbed, byte for byte. The cases are:
+#   textures    data in arrays; values of textures and surfaces in device memory
+#   unified     managed memory, which host and kernels write in turn, and memory
+#               that the program maps by itself
+#   flags       words of memory that order work, and are reset when seen
+#   conditions  kernels that choose what graphs do; the program is also suspended
+#   waits       streams that only the program's waiting keeps in order
+#   zero_copy   pinned memory that kernels and program write (forwarded only:
+#               where the worker maps it, its former contents cannot be restored)
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() { echo "usage: memories.sh BUILD textures|unified|flags|conditions|waits|zero_copy mapped|forwarded"; }

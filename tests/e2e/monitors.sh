@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What those see who look at their GPU by the ways that they know.
+# Usual GPU monitors show vGPUs.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
@@ -14,8 +14,8 @@ EOT
 
 begin_case 2 "$@"
 
-# The first nvidia-smi on the PATH of a program under `vgpu run`, although there
-# is another one.
+# Checks that our nvidia-smi is first on the PATH under `vgpu run`, before
+# another one.
 foreign_smi() {
   mkdir "$work/tmp/foreign"
   printf '#!/bin/sh\necho another one\nexit 1\n' >"$work/tmp/foreign/nvidia-smi"
@@ -29,7 +29,7 @@ smi() { # STATUS ARGUMENT...
   expect "$want" "$vgpu" run --memory 512MiB -- nvidia-smi "$@"
 }
 
-# What was printed is this, in full.
+# Checks that the whole output is this text.
 printed() { # TEXT
   [[ $(<"$work/out/stdout") == "$1" ]] ||
     fail "printed: $(<"$work/out/stdout"), not: $1"
@@ -100,8 +100,8 @@ case_smi() {
   printed '1, 1'
   expect 0 "$vgpu" run --gpus 2 -- nvidia-smi --query-gpu=index --format=csv
   printed $'index\n0\n1'
-  # Without `vgpu run`: it finds the libraries beside it, and who has no group
-  # either.
+  # Without `vgpu run` it finds the libraries next to it, and shows the programs
+  # without a group.
   expect 0 "$build/lib/smi/nvidia-smi" -L
   shows '^GPU 0: vGPU CPU device'
   LD_LIBRARY_PATH=$build/lib "$build/tests/e2e/load" kernel 8 20000 60 \
@@ -111,7 +111,8 @@ case_smi() {
   expect 0 "$build/lib/smi/nvidia-smi" --query-compute-apps=pid,used_memory \
     --format=csv,noheader
   printed "$one, 2 MiB"
-  # On another GPU: who looks sees both, and who counts is told what it will get.
+  # On another GPU: a monitor sees both, and a program that counts devices sees
+  # those that it would get.
   LD_LIBRARY_PATH=$build/lib "$build/tests/e2e/load" kernel 8 20000 60 \
     </dev/null >"$work/out/other" 2>&1 &
   until_true 10 test -s "$work/out/other" || fail "another does nothing"
@@ -126,7 +127,7 @@ case_smi() {
   rm -r "$work/tmp/foreign"
 }
 
-# What a program of the group, or of another one, is told by nvidia-smi.
+# Prints a field of nvidia-smi, for a program of this or of another group.
 field() { # NAME
   expect 0 "$vgpu" run --group 77 --memory 512MiB -- nvidia-smi \
     --query-gpu="$1" --format=csv,noheader,nounits
@@ -139,7 +140,7 @@ field_is() { # NAME VALUE
 
 is_busy() { (($(field utilization.gpu) > 50)); }
 
-# A program of the group that works for some seconds, and stays.
+# Starts a program of the group that works for some seconds, and does not end.
 start_load() { # NAME SECONDS
   "$vgpu" run --group 77 --memory 512MiB -- "$build/tests/e2e/load" kernel 8 \
     20000 "$2" </dev/null >"$work/out/$1" 2>&1 &
@@ -172,7 +173,7 @@ case_group() {
     fail "two have $(field memory.total,memory.used)"
   [[ $(apps | cut -d, -f1) == "$(load_pids)" ]] ||
     fail "of two processes it tells: $(apps)"
-  # Another one's programs are no business of theirs; and there is no room.
+  # Another group must not see these programs, and there is no room for a vGPU.
   expect 9 "$vgpu" run --group 88 --memory 512MiB -- nvidia-smi
   told 'no vGPU is to be had'
   (($(opened) == 2)) || fail "who looked took a vGPU"
@@ -181,7 +182,7 @@ case_group() {
   local pid
   for pid in $(load_pids); do kill "$pid"; done
   until_true 10 status_is '.vgpus == []'
-  # Nobody has a vGPU: what one would get.
+  # No program has a vGPU, so nvidia-smi shows the one that it would get.
   field_is memory.total,memory.used "512, 0" ||
     fail "afterwards it tells $(field memory.total,memory.used)"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Planned movement: a program that holds something of every kind is suspended,
-# resumed, migrated, and drained off its node, and prints what it prints
-# undisturbed, byte for byte.
+# A program with objects of every kind is suspended, resumed, migrated, and
+# drained off its node, and must print what it prints undisturbed, byte for
+# byte.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
@@ -73,7 +73,7 @@ case_suspend() {
 
 no_worker() { [[ -z $(daemons vgpu-worker) ]]; }
 
-# For longer than the program pauses between its calls.
+# Suspends the vGPU for longer than the program pauses between its calls.
 long_suspended() {
   has_event '.kind == "session-suspended" and now - .time > 0.55'
 }
@@ -82,7 +82,7 @@ long_suspended() {
 resume_later() {
   until_true 60 test -e "$work/tmp/looked" && until_true 60 long_suspended ||
     return
-  # Its next call would have been long since.
+  # The program's next call would have happened by now.
   status_is '.vgpus[0].sessions[0].state == "suspended"' || {
     echo "it ran on although it was suspended" >"$work/out/late"
     return 1
@@ -126,7 +126,7 @@ case_none() {
   run_mover 3 --protect none
 }
 
-# The state goes with the client that has it; the journal does not.
+# The client's death loses the state that it has, but not the journal.
 case_client() {
   on_line() {
     case $1 in
@@ -211,7 +211,7 @@ case_failure() {
   on_line() {
     case $1 in
       5)
-        # Its target stands still: it cannot start a worker in time.
+        # The target node stands still and cannot start a worker in time.
         local to
         to=$(other)
         kill -STOP "$(node_pid "$to")"
@@ -240,7 +240,7 @@ case_replay() {
   ! has_event '.kind == "replay-differs"' ||
     fail "a deterministic program is said to differ"
   replay_differs 2 "$mover" clock "$rounds" "$pause"
-  # Floating-point additions, in whatever order two threads of the device come.
+  # Two threads of the device add floats in a varying order.
   (($(nproc) == 1)) || replay_differs 3 "$guest" floats 12 "$pause"
 }
 

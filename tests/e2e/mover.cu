@@ -1,11 +1,11 @@
 // nvcc: -lcuda
-// A program with something of every kind that a moved session must take along.
-// What it prints depends on all of it.
+// A program with objects of every kind that a move must preserve. Its output
+// depends on all of them.
 //
-//   mover ROUNDS PAUSE    a line a round; PAUSE milliseconds between them
-//   mover loose ROUNDS PAUSE   the same, where events may be recorded anew
-//   mover clock ROUNDS PAUSE   and with results that differ each time
-//   mover ... MIB         with so much memory besides, and all of it in use
+//   mover ROUNDS PAUSE         one line per round; PAUSE milliseconds between
+//   mover loose ROUNDS PAUSE   the same, if events may be recorded again
+//   mover clock ROUNDS PAUSE   the same, with results that differ each time
+//   mover ... MIB              with so much more memory, all of it in use
 #include <cuda.h>
 #include <cuda_runtime.h>
 
@@ -128,8 +128,8 @@ static void check(CUresult code, const char* what) {
   std::exit(9);
 }
 
-/// Memory without an address of its own: some at two places, and some that is
-/// mapped only while it is used. And managed memory.
+/// Holds memory that the program maps by itself: some is mapped twice, and some
+/// only while it is used. Also holds managed memory.
 struct placed_memory {
   static constexpr int words = 1 << 12;
   size_t granule = 0;
@@ -187,7 +187,7 @@ struct placed_memory {
   }
 };
 
-/// A round's kernels, as a graph.
+/// Makes a graph of a round's kernels.
 static cudaGraphExec_t make_graph(cudaStream_t stream, unsigned* values) {
   cudaGraph_t graph;
   cudaGraphExec_t exec;
@@ -200,8 +200,8 @@ static cudaGraphExec_t make_graph(cudaStream_t stream, unsigned* values) {
   return exec;
 }
 
-/// Memory that a graph allocates: some that it frees itself, and some that is
-/// there from one round to the next, or is gone and trimmed.
+/// Holds memory that graphs allocate: some that they free, and some that exists
+/// from one round to the next, or is freed and trimmed.
 struct graph_memory {
   unsigned *kept = nullptr, *passing = nullptr;
   cudaGraphExec_t exec = nullptr;
@@ -252,7 +252,7 @@ __global__ void fill(unsigned* to, unsigned seed) {
   to[i] = (static_cast<unsigned>(i) + seed) * 2654435761u;
 }
 
-/// Memory that is only there; a round looks at one place of it.
+/// Holds further memory, of which each round checks one place.
 struct ballast {
   unsigned* at = nullptr;
   size_t words = 0;
@@ -330,7 +330,7 @@ int main(int argc, char** argv) {
                           cudaMemcpyDeviceToHost, stream),
           "copy to pinned memory");
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
-    // What the device gets back comes from pinned memory.
+    // This is copied back to the device from pinned memory.
     pinned[round % n] += round;
     check(cudaMemcpyAsync(values, pinned, n * sizeof(unsigned),
                           cudaMemcpyHostToDevice, stream),
@@ -355,7 +355,7 @@ int main(int argc, char** argv) {
       std::printf("round %d %016llx\n", round,
                   static_cast<unsigned long long>(sum));
     }
-    // Times do not change afterwards, and do not run backwards.
+    // Recorded times do not change later, and do not decrease.
     float again = between(begin, end), since = between(begin, now);
     if (!loose && (again < at_first - 0.001f || again > at_first + 0.001f ||
                    since < last)) {

@@ -1,6 +1,6 @@
-# Four hosts, as network namespaces on one bridge: a manager, two nodes, and one
-# with the program. To be sourced after `begin`; skips the test where there can
-# be none.
+# Four hosts, as network namespaces on one bridge: a manager, two nodes, and the
+# program. Source it after `begin`. It skips the test if namespaces cannot be
+# made.
 # shellcheck shell=bash disable=SC2154 # lib.sh has the rest
 ((EUID == 0)) || skip "network namespaces need root; run the tests as root"
 command -v ip >/dev/null || skip "no ip command (iproute2)"
@@ -20,7 +20,7 @@ after_end() {
   done
 }
 
-# A link as fast as the kernel makes it; slow_links.sh has others.
+# Makes a link of normal speed. slow_links.sh makes slow ones.
 make_link() { # HOST
   ip -n "$net-switch" link add "port-$1" type veth \
     peer name eth0 netns "$net-$1" 2>"$work/out/netns" ||
@@ -45,7 +45,7 @@ make_network() {
   done
 }
 
-# In a subshell: what it starts is the process that the caller knows.
+# Runs in a subshell with exec, so that the caller knows the command's process.
 on() { # HOST COMMAND...
   local host=$1
   shift

@@ -1,5 +1,5 @@
-// Says wrong things to a socket: random bytes, random ZeroMQ frames, packets,
-// and messages of ours with some bits changed. A seed makes it repeatable.
+// Sends garbage to a socket: random bytes, random ZeroMQ frames, packets, and
+// messages of ours with some bits changed. A seed makes it repeatable.
 #include "schema/wire/data.capnp.h"
 #include "schema/wire/guest.capnp.h"
 #include "schema/wire/wire.capnp.h"
@@ -43,7 +43,7 @@ public:
     return out;
   }
 
-  /// Short ones mostly, and a large one now and then.
+  /// Returns random bytes: mostly few, and sometimes many.
   bytes some() {
     constexpr std::array<std::size_t, 6> limits{1, 9, 64, 500, 5'000, 300'000};
     return some(below(limits[below(limits.size())] + 1));
@@ -180,12 +180,12 @@ void send_frames(zmq::context_t& context, const std::string& endpoint,
       auto flags =
           frames > 1 ? zmq::send_flags::sndmore : zmq::send_flags::none;
       if (!socket.send(zmq::buffer(frame), flags))
-        return; // nobody takes it any more
+        return; // The peer does not accept it any more.
     }
   }
 }
 
-/// A frame that is larger than any of ours.
+/// Sends a frame that is larger than any of ours.
 void send_too_much(zmq::context_t& context, const std::string& endpoint) {
   zmq::socket_t socket{context, zmq::socket_type::dealer};
   socket.set(zmq::sockopt::linger, 500);
@@ -227,7 +227,7 @@ int connect_tcp(const std::string& host, const std::string& port) {
   return fd;
 }
 
-/// `name` begins with a NUL for an abstract socket.
+/// Connects to a Unix socket. An abstract name begins with a NUL.
 int connect_unix(const std::string& name, int type) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -256,7 +256,7 @@ void write_all(int fd, const bytes& what) {
   (void)::send(fd, what.data(), what.size(), MSG_NOSIGNAL);
 }
 
-/// ZMTP 3.1's greeting with the NULL mechanism, and a dealer's READY.
+/// Returns ZMTP 3.1's greeting with the NULL mechanism, and a dealer's READY.
 bytes zmtp_beginning(bool with_ready) {
   std::string out("\xff\0\0\0\0\0\0\0\0\x7f\x03\0NULL", 16);
   out.resize(64, '\0');
@@ -281,7 +281,8 @@ void speak_stream(const std::string& endpoint, dice& random) {
 
 // -- packets ------------------------------------------------------------------
 
-/// A file in memory, as a guest hands over: of any size, with anything in it.
+/// Makes a file in memory of random size with random contents, in place of a
+/// guest's.
 int some_file(dice& random) {
   auto fd = ::memfd_create("noise", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   auto content = random.some();
@@ -323,7 +324,7 @@ void speak_packets(const std::string& name, dice& random) {
   for (auto packets = random.below(4); packets > 0; --packets) {
     auto what = random.below(2) == 0 ? damaged(some_guest_hello(random), random)
                                      : random.some(random.below(20'000));
-    // Eleven is what a guest sends.
+    // A guest sends eleven files.
     auto files = random.below(2) == 0 ? 11 : random.below(16);
     send_packet(fd.get(), std::move(what), files, random);
     if (random.below(4) == 0) {

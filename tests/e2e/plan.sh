@@ -1,4 +1,4 @@
-# Plans that a seed makes: the same seed, the same plan.
+# Makes plans from a seed. The same seed gives the same plan.
 # shellcheck shell=bash
 
 random_state=0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A program that goes on writing to its memory is moved, or snapshots are taken
-# of it, and it stands still for what changed alone: however much memory it has.
-# What it finds in its memory at the end is what it wrote.
+# A program that continuously writes to its memory is moved, or has snapshots.
+# It must stand still only while changed memory is copied, however much memory
+# it has, and find in its memory at the end what it wrote.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
@@ -54,7 +54,8 @@ short_enough() {
     fail "its calls were not executed for $longest ms; at most $most_ms"
 }
 
-# The program goes on until that is done.
+# Calls FUNCTION when the program is ready. The program continues until it
+# returns.
 on_ready() { # FUNCTION
   ready=$1
   on_line() {
@@ -92,7 +93,8 @@ case_suspend() {
 }
 
 case_snapshots() {
-  # After the first, half of its memory is written in some five seconds.
+  # After the first snapshot, the program writes half of its memory in some five
+  # seconds.
   on_line() {
     case $1 in
       1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Protection levels: a journal that is full, and none at all.
+# Protection levels: a full journal, and no journal.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
@@ -17,7 +17,7 @@ EOT
 }
 
 begin_case 2 "$@"
-# The least that is taken; 1 MiB goes into it with every round of `copies`.
+# This is the smallest journal. Each round of `copies` appends 1 MiB.
 export VGPU_JOURNAL=$((64 << 20))
 enough=100 rounds=160
 
@@ -47,7 +47,7 @@ ended_right() {
     fail "it wrote to stderr: $(<"$work/out/copies.err")"
 }
 
-# 9 is how `guest` ends at a CUDA error. A program that hangs ends with 124.
+# `guest` ends with 9 at a CUDA error. A program that hangs ends with 124.
 ended_with_error() {
   ((program_status == 9)) || fail "it ended with $program_status, not with a" \
     "CUDA error: $(<"$work/out/copies.err")"
@@ -55,7 +55,7 @@ ended_with_error() {
   say "the program sees: $(<"$work/out/copies.err")"
 }
 
-# With either transport, on a cluster that is gone afterwards.
+# Runs the command with each transport, on a cluster of its own.
 with_both() { # COMMAND...
   local transport
   for transport in mapped forwarded; do
@@ -112,7 +112,7 @@ stuck_kill() {
   }
   run_copies "$rounds" 10 orphan
   ended_with_error
-  # The program after it is served by the node that is left.
+  # The remaining node serves the next program.
   expect 0 "$vgpu" run -- "$guest" exit 0
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A program that has to wait for a GPU is told why, once, and gets it when there
-# is room; a small one goes ahead where that delays nobody.
+# A program that has to wait for a GPU logs the reason once, and gets the GPU
+# when there is room. A smaller program goes ahead if that does not delay
+# others.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 case "${1-}" in
@@ -39,7 +40,7 @@ until_true 10 grep -q 'waits for a GPU: .* pGPU 0 lacks 768 MiB' \
 status_is '.vgpus[2].sessions[0] | .state == "waiting" and
   (.waiting_because | test("pGPU 0 lacks 768 MiB \\(768 MiB of 1024 MiB"))' ||
   fail "status does not tell why: $(status '.vgpus[2]')"
-# What lacks least is kept for it, the rest is not.
+# Only the GPU that lacks least is kept for the waiting program.
 start small 128MiB
 until_true 10 runs 4 || fail "the small one is held up"
 finish small

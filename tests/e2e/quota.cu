@@ -1,11 +1,11 @@
 // nvcc: -lcuda
-// Every way to allocate a GPU's memory, against a quota:
+// Tests every way to allocate a GPU's memory against a quota:
 //
 //   quota MIB
 //
-// With all but 100 MiB of so many taken, 200 MiB are refused as out of memory,
-// whoever asks; with nothing taken they are there and hold what is written.
-// Prints a line for each way.
+// While all but 100 MiB of MIB are taken, allocating 200 MiB must fail as out
+// of memory in every way. With nothing taken it must succeed, and the memory
+// must hold what is written. Prints a line for each way.
 #include <cuda.h>
 
 #include <cstdio>
@@ -25,8 +25,8 @@ void require(bool good, const char* what, const char* way) {
   std::exit(1);
 }
 
-/// A way to allocate, and how to give it back. The address is null where
-/// nothing can be written to it directly.
+/// Describes a way to allocate and to free. The address is null if the memory
+/// cannot be written directly.
 struct way {
   const char* name;
   std::function<cudaError_t(void** at)> get;
@@ -153,7 +153,7 @@ way variable() {
 cudaGraph_t graph = nullptr;
 cudaGraphExec_t exec = nullptr;
 
-/// Of a graph that was made, what its launch says.
+/// Returns the result of launching the graph that was made.
 cudaError_t launch_graph() {
   auto code = cudaGraphInstantiate(&exec, graph, 0);
   if (code == cudaSuccess)
@@ -236,7 +236,7 @@ void check_refused(const way& x) {
   (void)cudaGetLastError();
 }
 
-/// So that nobody else gets it.
+/// Checks that no other allocation can get the memory.
 void require_taken(const char* way) {
   std::size_t free = 0, total = 0;
   void* more = nullptr;

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# A quota holds for every way to allocate, and whoever meets it is the only one
-# who notices.
+# A quota holds for every way to allocate, and affects no other program.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() { echo "usage: quota.sh BUILD hold mapped|forwarded"; }
@@ -19,7 +18,7 @@ begin_neighbour() {
     fail "the neighbour does not run: $(<"$work/out/neighbour.err")"
 }
 
-# `steady` compares all that it computed with what the host makes of it.
+# Checks `steady`, which compares its results with those of the host.
 neighbour_noticed_nothing() {
   local ended=0
   alive "$neighbour" || fail "the neighbour was done before"
@@ -34,15 +33,15 @@ $(<"$work/out/neighbour.err")"
   ! has_event '.kind == "replay-differs"' || fail "a replay differs"
 }
 
-# What the only other session's modules cost its GPU is told beside what it
-# allocated: of code and context a real GPU's driver tells nothing.
+# Checks that the status shows the memory of the other session's modules. A real
+# GPU's driver does not report code and context.
 wait_for_answer_beside() {
   local code='[0-9.]+ KiB' context=0 filter='.beside.code > 0 and
     .beside.context == 0'
   ! on_nvidia || {
     code='not known' context='not known' filter='.beside.code == null'
   }
-  # Workers tell it from time to time.
+  # Workers report it from time to time.
   until_true 5 status_is "[.vgpus[].sessions[] |
     select(.program == \"steady\") |
     .memory > 0 and .beside.variables >= 0 and $filter] == [true]" ||
@@ -54,7 +53,7 @@ wait_for_answer_beside() {
 }
 
 case_hold() {
-  # Room for both, and not for what is refused.
+  # There is room for both, but not for the refused allocations.
   cluster_up --nodes 1 --memory 1280MiB
   begin_neighbour
   "$vgpu" run --memory 1GiB -- "$build/tests/e2e/quota" 1024 </dev/null \

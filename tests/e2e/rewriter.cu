@@ -1,12 +1,12 @@
-// A program that goes on writing to its memory, and tells for how long its
-// calls were not executed at most.
+// Continuously writes to its memory, and prints the longest time for which its
+// calls were not executed.
 //
 //   rewriter MIB FILE [PERCENT]
 //
-// So much memory, of which so much (10) is written anew each second, until that
-// file is there. It prints `ready`, a line for each tenth of it, and in the end
-// the longest time between two calls that were done, in milliseconds. Each
-// piece of its memory must then hold what was written to it last.
+// It has MIB of memory and rewrites PERCENT (10) of it each second, until FILE
+// exists. It prints `ready`, a line for each tenth of the memory, and at the
+// end the longest time between two completed calls, in milliseconds. Each piece
+// of its memory must then hold the last value written to it.
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // nvcc: -lcuda
-// Two processes that share memory, and stop after each step until somebody
-// writes a line to a pipe: `sharer PIPE`. Prints what it has done. `sharer NODE
-// NODE` runs the two on these nodes, and prints how opening ends. `sharer`
-// leaves one of them alone with what the other had allocated.
+// Two processes that share memory. `sharer PIPE` prints each step, and waits
+// for a line from a pipe after it. `sharer NODE NODE` runs the two on these
+// nodes, and prints the result of opening the memory. `sharer` ends the process
+// that allocated the memory while the other still has it.
 #include "../cuda/sharing/two_processes.hpp"
 
 #include <chrono>
@@ -17,7 +17,7 @@ constexpr size_t bytes = 64 << 20;
 constexpr int times = 200;
 constexpr auto flags = cudaIpcMemLazyEnablePeerAccess;
 
-/// 64 bytes, of which some may be changed.
+/// Holds the 64 bytes of a handle, some of which a test may change.
 using handle = cudaIpcMemHandle_t;
 
 handle handle_of(void* x) {
@@ -57,7 +57,7 @@ CUmemGenericAllocationHandle imported(int file) {
   return out;
 }
 
-/// Of memory that this process has no more.
+/// Returns a descriptor of memory that this process has released.
 int descriptor() {
   CUmemAllocationProp what = {};
   what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -97,13 +97,13 @@ void lend(line other, std::ifstream& orders) {
   auto stale = handle_of(freed);
   CHECK(cudaFree(freed));
   other.send(stale);
-  CHECK(cudaMalloc(&freed, bytes)); // at the same address, or elsewhere
+  CHECK(cudaMalloc(&freed, bytes)); // perhaps at the same address
   other.meet();
   std::printf("own %s\n", outcome_of_opening(handle_of(freed)));
   CHECK(cudaFree(freed));
   step("refused");
 
-  // What comes and goes leaves nothing.
+  // Opening and closing repeatedly must leak nothing.
   for (int i = 0; i < times; ++i) {
     CHECK(cudaMalloc(&freed, 3 << 20));
     other.send(handle_of(freed));
@@ -112,11 +112,11 @@ void lend(line other, std::ifstream& orders) {
   }
   step("cycled");
 
-  // Who lends goes first.
+  // The lending process frees the memory first.
   CHECK(cudaFree(large));
   CHECK(cudaDeviceSynchronize());
   other.meet();
-  EXPECT(free_bytes() == all_bytes() - bytes); // the other has it
+  EXPECT(free_bytes() == all_bytes() - bytes); // The other one still has it.
   void* none = nullptr;
   EXPECT(cudaMalloc(&none, all_bytes()) == cudaErrorMemoryAllocation);
   (void)cudaGetLastError();
@@ -126,7 +126,7 @@ void lend(line other, std::ifstream& orders) {
   EXPECT(free_bytes() == all_bytes());
   step("closed");
 
-  // What only the other still has counts here.
+  // Memory that only the other process has still counts here.
   auto file = descriptor();
   other.send_file(file);
   CHECK(cudaDeviceSynchronize());
@@ -149,7 +149,7 @@ void borrow(line other) {
   EXPECT(h.front() == 7 && h.back() == 7);
   size_t free = 0, total = 0;
   CHECK(cudaMemGetInfo(&free, &total));
-  EXPECT(free == total); // it counts where it was allocated
+  EXPECT(free == total); // The memory counts where it was allocated.
   other.meet();
 
   auto stale = other.receive<handle>();
@@ -171,7 +171,7 @@ void borrow(line other) {
   }
 
   other.meet();
-  CHECK(cudaMemset(large, 8, bytes)); // nobody else has it any more
+  CHECK(cudaMemset(large, 8, bytes)); // The other one does not have it any more.
   other.meet();
   CHECK(cudaIpcCloseMemHandle(large));
   CHECK(cudaDeviceSynchronize());
@@ -180,7 +180,7 @@ void borrow(line other) {
   auto file = other.receive_file();
   auto memory = imported(file);
   EXPECT(::close(file) == 0);
-  // What is imported can be handed on.
+  // Imported memory can be exported again.
   file = exported(memory);
   CHECK(cuMemRelease(memory));
   memory = imported(file);
@@ -200,7 +200,7 @@ bool share_and_leave() {
     EXPECT(free_bytes() == all_bytes());
     other.meet();
     other.wait_for_end();
-    // Its worker ends a little later.
+    // The other process's worker ends a little later.
     auto until = std::chrono::steady_clock::now() + std::chrono::seconds{20};
     while (free_bytes() == all_bytes() &&
            std::chrono::steady_clock::now() < until) {

@@ -1,34 +1,33 @@
-# What programs of load.cu got of a GPU, from what they told: a file each, in the
-# order of `promises`, with lines of milliseconds and a count.
+# Computes what programs of load.cu got of a GPU from their output: a file for
+# each, in the order of `shares`, with lines of milliseconds and a count.
 #
-#   -v from=MS -v to=MS      what is looked at
-#   -v shares="P..."         the part that each is to get of what all got or,
-#                            where `of` is `alone`, of the device
-#   -v alone="R..."          what each gets done a second alone; of programs of one
-#                            kind it may be left out
-#   -v demands="D..."        the part of the device that each uses alone: who can
-#                            use less than its part leaves the rest to the others.
-#                            Left out: all of it
-#   -v used="U..."           the part of the device that each had in this time, as
-#                            the device counts it: so what it would use alone, as it
-#                            gets done as much then. Left out: `demands`, and what
-#                            each got done, at what that costs it alone
-#   -v reach="R..."          what part of what it gets done alone each gets done
-#                            beside the others when it goes first: nobody can give
-#                            it more, but what it got: its host may have been slower
-#                            then. Left out: all of it
+#   -v from=MS -v to=MS      the time to evaluate
+#   -v shares="P..."         the promised part for each: of the work of all or, if
+#                            `of` is `alone`, of the device
+#   -v alone="R..."          the work of each per second when it is alone. It may be
+#                            left out for programs of one kind
+#   -v demands="D..."        the part of the device that each uses alone. A program
+#                            that uses less than its part leaves the rest to the
+#                            others. Default: all of it
+#   -v used="U..."           the part of the device that each had in this time, by
+#                            the device's count. Default: computed from `demands`
+#                            and the work of each
+#   -v reach="R..."          the part of its work alone that each can do next to the
+#                            others when it goes first, which is the most that it
+#                            can get, unless it got more in this time (its host may
+#                            have been slower before). Default: all of it
 #   -v of=all|alone
 #
-# Prints, a line each, a name and numbers:
+# Prints lines with a name and numbers:
 #   shares    the part that each got
-#   promised  the part that each was to get
-#   worst     the largest difference between them in any 2 s, in percentage
-#             points; of a shorter time, in all of it
+#   promised  the part that each should get
+#   worst     the largest difference between them in any 2 s (or in the whole
+#             time, if that is shorter), in percentage points
 #   of_device the same in percentage points of the device, of which all together
-#             may have got little
-#   least     what the worst-off got beside what it was to get
+#             may have used little
+#   least     the smallest ratio of what one got to what it should get
 #   jain      Jain's index, the least of any 2 s
-#   total     what all got done, in units of what one gets done alone
+#   total     the work of all, in units of what one program does alone
 
 BEGIN {
   programs = split(shares, claim)
@@ -43,7 +42,7 @@ BEGIN {
 FNR == 1 { ++file }
 NF == 2 { ++lines[file]; ms[file, lines[file]] = $1; count[file, lines[file]] = $2 }
 
-# How much was done at a time: in a straight line from one told to the next.
+# Returns the work done by a time, interpolated between two lines.
 function done_at(f, when, low, high, middle, slope) {
   if (lines[f] < 2 || when <= ms[f, 1]) return count[f, 1]
   if (when >= ms[f, lines[f]]) return count[f, lines[f]]
@@ -58,8 +57,8 @@ function done_at(f, when, low, high, middle, slope) {
   return count[f, low] + slope * (when - ms[f, low])
 }
 
-# Sets got[], device time a second, its sum, and `done`, in units of what each
-# gets done alone. A unit costs the same all the time.
+# Sets got[] (device time per second), its sum, and `done` (in units of what each
+# does alone). A unit always costs the same.
 function measure(begin, end, f) {
   sum = squares = done = 0
   for (f = 1; f <= programs; ++f) {
@@ -73,7 +72,8 @@ function measure(begin, end, f) {
 }
 function share(f) { return of == "alone" ? got[f] : sum > 0 ? got[f] / sum : 0 }
 
-# Sets promise[]: of what all got, by claims; what one cannot use, the others get.
+# Sets promise[]: the part of the total for each, by claims. The others get what
+# one cannot use.
 function promise_all(left, claims, more, f, sated) {
   left = sum
   for (f = 1; f <= programs; ++f) claims += claim[f]

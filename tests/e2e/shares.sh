@@ -3,13 +3,13 @@
 #
 #   shares.sh BUILD CASE [POINTS] [SECONDS]
 #
-# POINTS: how many percentage points a share may be off; SECONDS: how long is
-# measured. A share is what a program gets done, as a part of what all do. With
-# 2 points or fewer it holds in every window of 2 s, and the cpu device has half of
-# the processors for itself. With more, as on a host that
-# has other things to do, it is taken over all of the time since the first look,
-# up to $most_looks times as long: what is dealt out wrongly stays wrong however
-# long one looks, and what is not comes right.
+# POINTS is the largest error of a share in percentage points, and SECONDS the
+# duration of a measurement. A share is the part of all completed work that a
+# program gets done. With 2 points or fewer, every window of 2 s is checked, and
+# the cpu device has half of the processors for itself. With more points, for a
+# busy host, the share is measured over the whole time since the start, which is
+# extended up to $most_looks times: a wrong division stays wrong, and random
+# errors become smaller.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 begin "$1"
 case_name=$2 points=${3-15} span=${4-3}
@@ -21,7 +21,7 @@ most_looks=6
 in_turns() { expect 0 "$vgpu" policy a/0 "${1-guarantee}"; }
 not_in_turns() { expect 0 "$vgpu" policy a/0 best-effort; }
 
-# Waits until they get what they were promised, or fails.
+# Waits until the programs get the promised shares, or fails.
 expect_shares() { # SHARE...
   local promises="$*" from look off
   sleep "$warm_up"
@@ -46,7 +46,7 @@ expect_shares() { # SHARE...
     "(at worst $worst points off)"
 }
 
-# The device time that the only session has used since a look.
+# Prints the device time that the only session has used since the last call.
 look() {
   seconds_before=$(device_seconds) looked_at=$(milliseconds)
 }
@@ -73,8 +73,9 @@ case_escape() {
   done
 }
 
-# Who has little does all the work once the other has none: from its last kernel's
-# end until the first does at least four fifths of what it does at last, in 50 ms.
+# A session with a small share gets the whole device when the other one is idle.
+# Measures the time from the last kernel of the other until the first one does
+# at least four fifths of its final work per 50 ms.
 case_idle() {
   local end given most=$((points > 2 ? 500 : 50))
   start_programs "kernel --share 0.1" "kernel:2 --share 0.9"
@@ -97,8 +98,8 @@ case_idle() {
   ((given <= most)) || fail "it took $given ms, not $most"
 }
 
-# Programs that do different things: each gets an equal part of the device's time,
-# or what it can use beside the others.
+# Programs with different kinds of work: each gets an equal part of the device's
+# time, or as much as it can use while the others run.
 case_mix() {
   local kinds=(kernel huge copy tiny) kind alone=() demands=() reaches=()
   local look=4 promises="0.25 0.25 0.25 0.25"
@@ -121,8 +122,8 @@ case_mix() {
     fail "at worst $of_device points off, not $points"
 }
 
-# What all do together, with turns and without: again and again one after the
-# other, as the machine may have other things to do.
+# Compares the total work with turns and without. The two alternate, because the
+# machine may have other work.
 case_throughput() {
   local i with=0 without=0 given
   start_programs kernel kernel kernel kernel
@@ -180,7 +181,8 @@ resize)
   expect_shares 0.3 0.7
   ;;
 killed)
-  # Whoever holds the turn is killed; it is replayed, and the other goes on.
+  # The worker that has the turn is killed. Its session is replayed, and the
+  # other one continues.
   start_programs kernel kernel
   kill_hard "$(status '[.vgpus[].sessions[].worker_pid][0]')" ||
     fail "no worker to kill"

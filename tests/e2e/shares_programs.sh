@@ -1,14 +1,14 @@
-# Programs of load.cu that run at the same time, and what each of them gets.
-# Sourced after lib.sh and `begin`.
+# Runs programs of load.cu at the same time, and measures what each of them
+# gets. Sourced after lib.sh and `begin`.
 # shellcheck shell=bash
 load=$build/tests/e2e/load
 [[ -x $load ]] || fail "no $load; build e2e_load first"
 shares_awk=$(dirname "${BASH_SOURCE[0]}")/shares.awk
 
-# The client of one program is there for the next.
+# Keeps the client of one program running for the next.
 between_programs() { export VGPU_CLIENT_IDLE_MS=2000; }
 
-# Half a millisecond, on all of the device.
+# Sets a kernel size that takes half a millisecond on the whole device.
 of_this_width() {
   if on_nvidia; then
     load_blocks=528 load_loops=200000
@@ -18,7 +18,7 @@ of_this_width() {
 }
 of_this_width
 
-# The processors that this script may use, a number each.
+# Prints the numbers of the processors that this script may use.
 own_processors() {
   local all part
   all=$(taskset -cp $$)
@@ -27,9 +27,9 @@ own_processors() {
   done
 }
 
-# Gives the cpu device, which is to be started, one half of the processors, and
-# this script and its programs the other one: with a GPU, too, they do not
-# compete for what computes.
+# Gives one half of the processors to the cpu device, which starts later, and
+# the other half to this script and its programs. With a real GPU, too, programs
+# and device do not compete.
 device_apart() {
   local all
   mapfile -t all < <(own_processors)
@@ -39,9 +39,9 @@ device_apart() {
   of_this_width
 }
 
-# Starts programs, one for each argument: a kind of load, for how many seconds if
-# it is to be idle then, and options of `vgpu run`. Returns when all have done
-# something.
+# Starts a program for each argument: a kind of load, after how many seconds it
+# becomes idle (optional), and options of `vgpu run`. Returns when all have done
+# some work.
 programs=()
 start_programs() { # "KIND[:SECONDS] OPTION..."...
   local what kind options name arguments
@@ -65,7 +65,7 @@ has_done_something() { # NAME
   awk '$2 > 0 { found = 1; exit } END { exit !found }' "$work/out/$1"
 }
 
-# They have worked all the while that was measured.
+# Stops the programs, which must still be running.
 stop_programs() {
   local pid
   for pid in "${programs[@]}"; do
@@ -79,8 +79,8 @@ stop_programs() {
     fail "sessions are left of programs that were stopped"
 }
 
-# What they got from one point in time to another. Sets shares, promised, worst,
-# of_device, least, jain and total: see shares.awk.
+# Measures what the programs got between two times. Sets shares, promised,
+# worst, of_device, least, jain and total: see shares.awk.
 measure() { # FROM TO all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["USED..." ["REACH..."]]]]
   local files=() i name numbers
   for ((i = 0; i < ${#programs[@]}; ++i)); do files+=("$work/out/load$i"); done
@@ -92,11 +92,11 @@ measure() { # FROM TO all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["USED..." [
     "${files[@]}")
 }
 
-# The device time of each session, in the order in which they were started.
+# Prints the device time of each session, in the order of their starts.
 device_seconds() { status '[.vgpus[].sessions[].device_seconds] | @tsv'; }
 
-# When that was, in ms, and it, as means of all looks in 0.2 s: workers tell it
-# every 0.1 s, and so do nodes, and a single look is up to so much behind.
+# Prints a time in ms and the device times, as means of all samples in 0.2 s.
+# Workers and nodes report every 0.1 s each, so a single sample may be that old.
 device_seconds_told() {
   local until=$(($(milliseconds) + 200))
   while (($(milliseconds) < until)); do
@@ -110,10 +110,10 @@ device_seconds_told() {
     }'
 }
 
-# The same of the last so many seconds, after as many as it takes until what was
-# before does not count any more. Sets used as well, the part of the device that
-# each had, as the device counts it, and when it began and ended.
-# On a GPU it takes some turns until it is known what their work takes.
+# Measures so many seconds, after a warm-up that makes earlier work irrelevant.
+# Also sets used (the part of the device that each had, by the device's count),
+# and the begin and the end. On a GPU it takes some turns to learn how long work
+# takes.
 [[ ${E2E_DEVICE-cpu} == cpu ]] && warm_up=0.5 || warm_up=2
 measure_for() { # SECONDS all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["REACH..."]]]
   local span=$1 before after
@@ -129,13 +129,13 @@ measure_for() { # SECONDS all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["REACH.
   measure_again "$@"
 }
 
-# The time of the last measure_for once more, for what became known since.
+# Evaluates the time of the last measure_for again, with later results.
 measure_again() { # all|alone "SHARE..." ["ALONE..." ["DEMAND..." ["REACH..."]]]
   measure "$began" "$ended" "$1" "$2" "${3-}" "${4-}" "$used" "${5-}"
 }
 
-# What part of what it gets done alone one of the programs gets done beside the
-# others when it goes first: whoever else has work waits for it. Sets reached.
+# Measures the part of its work alone that one program does while the others
+# run, when it goes first, so that all others wait for it. Sets reached.
 measure_first() { # WHICH SECONDS ALONE
   local number from done_before
   number=$(status ".vgpus[$1].id")
@@ -149,9 +149,9 @@ measure_first() { # WHICH SECONDS ALONE
   expect 0 "$vgpu" set "$number" priority=0
 }
 
-# What each of the programs can reach beside the others. Sets reaches; what is in
-# it already is the most that it becomes: programs' hosts are faster at one time
-# than at another. Leaves the policy `priority` behind.
+# Measures the most that each program can do while the others run. Sets reaches,
+# whose former values are upper bounds, because the speed of a program's host
+# varies. The pGPU keeps the policy `priority`.
 reaches_of() { # SECONDS ALONE...
   local i span=$1
   shift
@@ -163,8 +163,8 @@ reaches_of() { # SECONDS ALONE...
   done
 }
 
-# What each of the programs gets done without turns when these alone have work, in
-# units of what it does alone. Sets together.
+# Measures what each of these programs does without turns while only they have
+# work, in units of what it does alone. Sets together.
 measure_concurrent() { # SECONDS "ALONE..." WHICH...
   local span=$1 alone=$2 i from before=() after=()
   shift 2
@@ -184,11 +184,11 @@ measure_concurrent() { # SECONDS "ALONE..." WHICH...
   kill -CONT "${programs[@]}"
 }
 
-# So far.
+# Prints the work done so far.
 done_by() { awk 'NF == 2 { n = $2 } END { print n }' "$work/out/load$1"; }
 
-# What a kind of load does a second when nobody else is there, and what it uses of
-# the device. Sets rate and demand.
+# Measures the work per second of a kind of load that runs alone, and the part
+# of the device that it uses. Sets rate and demand.
 measure_alone() { # KIND SECONDS
   start_programs "$1"
   measure_for "$2" alone 1

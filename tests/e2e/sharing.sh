@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two processes of one program share GPU memory: where they are placed, what
-# becomes of their protection, what is refused, and that nothing is left.
+# Two processes of one program share GPU memory. Checks their placement, their
+# protection, refused handles, and that nothing is left.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 if [[ ${1-} == -h || ${1-} == --help || $# != 2 ]]; then
@@ -27,7 +27,7 @@ lowered() {
     == 2))
 }
 
-# What workers hold of memory that is shared, or was.
+# Counts the files of shared memory that workers hold.
 shared_files() {
   local pid
   for pid in $(daemons vgpu-worker); do
@@ -38,7 +38,7 @@ shared_files() {
 
 nothing_shared() { (($(shared_files) == 0)); }
 
-# 64 MiB, once: who opened it uses none.
+# Checks that 64 MiB count once, with the process that allocated them.
 counted_once() {
   status_is '[.vgpus[].sessions[].memory] | sort == [0, 67108864]'
 }
@@ -61,7 +61,7 @@ on_line() { # NUMBER LINE
       ;;
     refused) ;;
     cycled)
-      # A worker may be about to give back the last.
+      # A worker may not have released the last file yet.
       no_more() { (($(shared_files) <= before)); }
       until_true 5 no_more ||
         fail "$before files and mappings became $(shared_files)"

@@ -1,7 +1,7 @@
-// Links between hosts that are as slow as they are told to be, on any kernel
-// that has TAP devices. A link is a pair of Ethernet devices, `host-NAME` and
-// `port-NAME`: what one sends, the other receives. They are made in the network
-// namespace that this runs in, may be moved to others, and go with it.
+// Makes links with a chosen delay between hosts, on any kernel with TAP
+// devices. A link is a pair of Ethernet devices, `host-NAME` and `port-NAME`,
+// each of which receives what the other one sends. They are made in the network
+// namespace of this process, may be moved to others, and end with this process.
 #include "schema/log/session_area.hpp"
 #include "tests/e2e/late_frames.hpp"
 
@@ -38,8 +38,8 @@ using time_point = late_frames::clock::time_point;
   throw std::system_error{errno, std::generic_category(), what};
 }
 
-/// One end of a link. The kernel hands out whole frames with their checksums
-/// made, as it is not told that this end could do that.
+/// Is one end of a link. The kernel passes complete frames with checksums,
+/// because this end does not offer to compute checksums.
 class tap_device {
 public:
   explicit tap_device(std::string name)
@@ -56,7 +56,7 @@ public:
 
   int fd() const noexcept { return fd_.get(); }
 
-  /// Empty: there is none.
+  /// Returns a frame, or an empty one if there is none.
   late_frames::frame read() const {
     static thread_local std::array<std::byte, 65'536> buffer;
     auto got = ::read(fd(), buffer.data(), buffer.size());
@@ -65,7 +65,7 @@ public:
     return {buffer.begin(), buffer.begin() + std::max<ssize_t>(got, 0)};
   }
 
-  /// What arrives at a device that is down, or finds no memory, is lost.
+  /// Writes a frame, which is lost if the device is down or has no memory.
   void write(const late_frames::frame& x) const {
     if (::write(fd(), x.data(), x.size()) < 0 && errno != EIO &&
         errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
@@ -86,15 +86,15 @@ struct slow_link {
       : host("host-" + name), port("port-" + name) {}
 };
 
-/// One direction of a link.
+/// Is one direction of a link.
 struct lane {
   const tap_device* from;
   const tap_device* to;
   const delay* takes;
   late_frames frames;
 
-  /// Some of what was sent: who sends without end must not keep the others
-  /// waiting.
+  /// Takes a limited number of sent frames, so that a busy sender does not
+  /// block the others.
   void take(time_point now) {
     constexpr auto at_once = 64;
     for (auto i = 0; i < at_once; ++i) {
@@ -111,10 +111,10 @@ struct lane {
   }
 };
 
-/// Lines of standard input.
+/// Reads lines of standard input.
 class commands {
 public:
-  /// What has been said since; nothing when no more is to come.
+  /// Returns the new lines, or nothing at the end of the input.
   std::optional<std::vector<std::string>> read() {
     std::array<char, 4'096> buffer;
     auto got = ::read(STDIN_FILENO, buffer.data(), buffer.size());
@@ -135,7 +135,7 @@ private:
 
 using links = std::map<std::string, slow_link>;
 
-/// `NAME MILLISECONDS JITTER`
+/// Executes a command `NAME MILLISECONDS JITTER`.
 void obey(const std::string& command, links& all) {
   std::istringstream words{command};
   std::string name;
@@ -158,7 +158,7 @@ std::vector<lane> lanes_of(const links& all, std::size_t frames,
   return out;
 }
 
-/// Until there is a command, a frame is sent, or one arrives.
+/// Waits until there is a command, or a frame is sent or arrives.
 void wait(std::vector<pollfd>& polls, const std::vector<lane>& lanes) {
   std::optional<time_point> first;
   for (const auto& x : lanes)

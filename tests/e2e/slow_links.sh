@@ -1,9 +1,10 @@
-# Links that can be slow, in place of those of network.sh. To be sourced after it.
-# No kernel needs netem for that: frames go through a program (slow_link.cpp).
+# Links that can be slow, in place of those of network.sh. Source it after that
+# file. Frames pass through a program (slow_link.cpp), so the kernel needs no
+# netem.
 # shellcheck shell=bash disable=SC2154 # lib.sh and network.sh have the rest
 
-# The network's, not the system's that is tested: it stays from run to run, and
-# so has no mark.
+# The program belongs to the network and not to the tested system. It runs on
+# between test runs, and so has no process mark.
 link_options=()
 start_links() {
   [[ -c /dev/net/tun ]] || skip "no TAP devices here: no /dev/net/tun"
@@ -23,8 +24,8 @@ make_link() { # HOST
   ip -n "$net-switch" link set "host-$1" netns "$net-$1" name eth0
 }
 
-# Of what a host sends and of what is sent to it, each frame comes so much later,
-# give or take a quarter, and in order.
+# Delays each frame from and to a host by so much, plus or minus a quarter, in
+# order.
 delay_link() { # HOST MILLISECONDS
   echo "$1 $2 $(($2 / 4))" >&"${slow_links[1]}"
 }
@@ -33,7 +34,8 @@ speed_link() { # HOST
   echo "$1 0 0" >&"${slow_links[1]}"
 }
 
-# They end with what tells them what to do, also when this script is killed.
+# The links end when their command input closes, also when this script is
+# killed.
 end_links() {
   [[ -n ${links_pid-} ]] || return 0
   local commands=${slow_links[1]-}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Snapshots: what a loss costs does not grow with how long a program has run,
-# and no death during or after one is noticed by the program.
+# Snapshots: the time of a recovery does not grow with a program's run time, and
+# the program's output does not change if a process dies during or after one.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
@@ -49,7 +49,7 @@ more_replays() { # THAN
   (($(replays) > $1))
 }
 
-# The program goes on by itself: after a kill it is as far as it is.
+# Kills a worker and waits for the recovery. The program continues meanwhile.
 kill_and_wait() {
   local before
   before=$(replays)
@@ -57,8 +57,8 @@ kill_and_wait() {
   until_true 20 more_replays "$before" || fail "nothing was replayed"
 }
 
-# What a worker's death costs when so many rounds have been: the median, in
-# milliseconds, of five times from the new worker's lease to the replay's end.
+# Measures a recovery after so many rounds: the median of five times, in
+# milliseconds, from the new worker's lease to the replay's end.
 measure() { # ROUNDS OPTION...
   local at=$1 before
   shift
@@ -87,8 +87,8 @@ case_bounded() {
   measure 30 "${often[@]}"
   short=$median
   measure 300 "${often[@]}"
-  # A busy host adds some tens of milliseconds here and there; what grows with
-  # the run, as the journal does, adds hundreds.
+  # A busy host adds some tens of milliseconds. A recovery whose time grows with
+  # the run would add hundreds.
   jq -n -e "$median < $short * 1.2 + 40" >/dev/null ||
     fail "after 30 rounds $short ms, after 300 $median ms"
   # A round appends some 300 KiB: 300 of them are 90 MB.
@@ -105,8 +105,7 @@ case_worker() {
   run_mover 40 "${often[@]}"
 }
 
-# A worker that describes its session has a file for it; a large session takes
-# a while.
+# Checks whether a worker is writing a state, for which it has a file open.
 writes() { # PID
   [[ -n $(find "/proc/$1/fd" -lname '/memfd:vgpu-s[nt]*' -print -quit) ]]
 }
@@ -134,7 +133,7 @@ case_during() {
     until_true 30 more_replays 1 || fail "nothing was replayed"
   }
   cluster_up --nodes 1
-  # A large one comes every few seconds.
+  # A large snapshot is taken every few seconds.
   run_mover 300 "${often[@]}"
   (($(replays) == 2)) || fail "not two replays"
 }
@@ -177,7 +176,7 @@ case_both() {
   run_mover 24 "${often[@]}"
 }
 
-# What has a trimmed log can be moved all the same, and is protected there.
+# A session with a trimmed log can be moved, and is protected at its new place.
 case_move() {
   move() { # COMMAND
     until_true 30 "$vgpu" "$1" 1 </dev/null >"$work/out/move" 2>&1 ||

@@ -1,6 +1,6 @@
-// Keeps its GPU busy until a file appears, and then looks whether every step
-// was made once. It naps between its steps, so that many of it leave a host
-// with the cpu device room for the rest.
+// Keeps its GPU busy until a file appears, and then checks that every step was
+// made once. It sleeps between its steps, so that many such programs leave
+// processor time for others on a host with the cpu device.
 //
 //   steady FILE
 #include <cstdio>
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   unsigned* words = nullptr;
   check(cudaMalloc(&words, bytes));
   check(cudaMemcpy(words, expected.data(), bytes, cudaMemcpyHostToDevice));
-  // All steps of a round as one, x * c + d, and all so far: x * a + b.
+  // x * c + d is all steps of a round in one, and x * a + b all steps so far.
   unsigned a = 1, b = 0, c = 1, d = 0, rounds = 0;
   for (unsigned k = 0; k < steps; ++k) {
     c *= factor;

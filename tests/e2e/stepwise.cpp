@@ -49,7 +49,7 @@ bool write_all(std::string_view text) {
   return true;
 }
 
-/// False when the script has gone.
+/// Returns false when the script has ended.
 bool wait_for_step() {
   for (;;) {
     pollfd both[] = {{steps, POLLIN, 0}, {STDOUT_FILENO, 0, 0}};

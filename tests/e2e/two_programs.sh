@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Two programs on one pGPU: what one does wrong, the other does not see.
+# Two programs on one pGPU: an error of one does not affect the other.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 if [[ ${1-} == -h || ${1-} == --help || $# != 2 ]]; then
@@ -12,7 +12,7 @@ export VGPU_TRANSPORT=$2
 arguments=(600 96 20 100)
 strays=0
 
-# Several strays, one after another, each beside the running heat.
+# Runs several faulty programs, one after the other, while heat runs.
 on_line() { # NUMBER LINE
   (($1 % 6 == 3)) || return 0
   "$vgpu" run --share 0.3 -- "$guest" wait </dev/null \

@@ -1,7 +1,7 @@
 // nvcc: -lcuda
-// A program that its host and its kernels write in turn: managed memory, a
-// managed variable, and memory that it maps at addresses of its own. Prints a
-// sum of all of it after each round.
+// Uses memory that host and kernels write in turn: managed memory, a managed
+// variable, and memory that it maps by itself. Prints a sum of all of it after
+// each round.
 //
 //   unified ROUNDS PAUSE_MS
 #include <cuda.h>
@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
           "cuMemcpyDtoH");
     std::printf("round %d: %016llx %08x\n", round, sum, last);
     std::fflush(stdout);
-    // What the next kernel finds: some of it the host's.
+    // The next kernel sees this, some of which the host wrote.
     total += field[round];
     for (int i = round; i < n; i += 977)
       field[i] ^= total;

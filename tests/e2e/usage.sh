@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What a program used is charged exactly once, whatever becomes of its workers,
-# nodes and manager.
+# A program's use is charged exactly once, even if its workers, nodes and
+# manager die.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
@@ -26,7 +26,8 @@ used() { # JQ-FILTER OPTION...
     jq -r ".entries[0] | $filter"
 }
 
-# The worker's last word comes with its node's next beat.
+# Waits for the worker's final total, which comes with its node's next
+# heartbeat.
 all_told() {
   [[ $(used '"\(.bytes_to_device) \(.bytes_from_device)"') == \
     "$((rounds * mib)) $mib" ]]
@@ -53,7 +54,7 @@ case_kill() {
   on_line() { (($1 == 6 || $1 == 14)) && kill_worker || true; }
   run_copies
   replayed true
-  # Whose it was, in every form.
+  # The user is named in every form.
   [[ $(used .user --by user) == tester ]] || fail "by user"
   [[ $(used .program --by program) == guest ]] || fail "by program"
   [[ $(used .vm --by vm) == "$(uname -n)" ]] || fail "by vm"
@@ -76,7 +77,7 @@ case_move() {
     esac
   }
   run_copies
-  # A state that moves costs the devices time, and the program nothing.
+  # Moving a state takes device time, which is not charged to the program.
   [[ $(used .bytes_replayed) == 0 ]] || fail "something was replayed"
 }
 
@@ -94,7 +95,7 @@ case_manager() {
   }
   run_copies
   replayed true
-  # What is in the store is there for the next one.
+  # The next manager has the accounts of the store.
   manager=$(status .manager.pid)
   kill_hard "$manager" && until_true 5 dead "$manager"
   order restart-manager --run-dir "$run_dir"

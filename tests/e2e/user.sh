@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a user sees who runs programs on vGPUs and knows nothing of us.
+# The behaviour that a user of vGPUs sees.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
@@ -29,7 +29,7 @@ every_byte() {
   done
 }
 
-# Statuses, signals and streams of programs that `"$@" PROGRAM ARGUMENTS`
+# Checks statuses, signals and streams of programs that `"$@" PROGRAM ARGUMENTS`
 # runs.
 check_runner() { # COMMAND...
   expect 0 "$@" "$guest" exit 0
@@ -51,11 +51,11 @@ check_runner() { # COMMAND...
     cmp - "$work/out/stdout" || fail "printf in another order"
 }
 
-# Not only 128 + the signal: the shell must see that a signal ended it.
+# Checks that the shell sees a signal as the end, and not only 128 + the signal.
 check_signal() { # SIGNAL COMMAND...
   local want=$1 got
   shift
-  # The program's signals are its own, also under a sanitizer.
+  # A sanitizer must not handle the program's signals.
   got=$(ASAN_OPTIONS=${ASAN_OPTIONS-}:handle_segv=0 ending_of "$@")
   [[ $got == "signal $(kill -l "$want")" ]] ||
     fail "'$*' ended with $got, not by SIG$want"
@@ -90,7 +90,7 @@ case_cluster() {
   cluster_down
 }
 
-# The way to the worker is each program's to choose, whoever else runs here.
+# Each program chooses its transport, independently of other programs.
 case_transports() {
   cluster_up --nodes 1
   export VGPU_LOG=info
@@ -102,7 +102,7 @@ case_transports() {
   cluster_down
 }
 
-# At their end both tell how often.
+# Client and worker log at their end how often they busy-polled.
 case_looks() {
   [[ $(ldd "$build/bin/vgpu-client") != *san.so* ]] ||
     skip "sanitizers have an epoll_wait of their own"
@@ -128,7 +128,7 @@ case_looks() {
 
 case_library() {
   export LD_LIBRARY_PATH=$build/lib
-  # Without a manager there is no GPU, and that is soon told.
+  # Without a manager there is no GPU, and the program soon gets an error.
   VGPU_MANAGER=ipc://$work/none.sock expect 9 "$guest" exit 0
   told cudaErrorNoDevice
   cluster_up --nodes 1
@@ -138,7 +138,7 @@ case_library() {
   unset LD_LIBRARY_PATH
 }
 
-# A cluster of the client's own, which goes when nobody needs it any more.
+# The client starts its own cluster, which ends when no program needs it.
 case_alone() {
   undisturbed_heat undisturbed 600 96 20 15
   export LD_LIBRARY_PATH=$build/lib
@@ -153,7 +153,7 @@ case_alone() {
   ((program_status == 0)) || fail "heat without its client: $program_status"
   same undisturbed disturbed || fail "heat prints other lines"
   until_true 20 nobody_left || fail "still there: $(processes)"
-  # Nowhere to put one.
+  # There is no place for a cluster's files.
   VGPU_LOG=error XDG_RUNTIME_DIR=/proc expect 9 "$guest" exit 0
   told cudaErrorNoDevice
   told "run directory /proc/vgpu-own"
@@ -189,7 +189,7 @@ check_interrupts() { # COMMAND...
 case_interrupt() {
   check_interrupts "$vgpu" run --device cpu --
   check_leaks
-  # SIGKILL cannot be passed on; what it leaves must go by itself.
+  # SIGKILL cannot be forwarded. The remaining processes must end by themselves.
   start_waiting "$vgpu" run --device cpu --
   kill -KILL "$group"
   wait "$waiting" || true
@@ -240,7 +240,7 @@ case_up_down() {
   told "vgpu down"
   expect 0 "$vgpu" status
   grep -q "node b" "$work/out/stdout" || fail "the first cluster is disturbed"
-  # Down while a program runs.
+  # This calls `vgpu down` while a program runs.
   start_waiting "$vgpu" run --
   cluster_down
   grep -q "^1 program waits for a cluster at ipc:" "$work/out/down" ||
@@ -250,7 +250,7 @@ case_up_down() {
   check_leaks
   expect 1 "$vgpu" down --run-dir "$run_dir"
   told "no cluster was started"
-  # A program goes on with the next cluster in that place.
+  # A program continues with the next cluster at the same endpoint.
   undisturbed_heat undisturbed 600 96 50 20
   cluster_up --nodes 1
   follow_program disturbed 60 "$vgpu" run -- "$heat" 600 96 50 20
@@ -258,7 +258,7 @@ case_up_down() {
   same undisturbed disturbed || fail "heat prints other lines"
   ((restarts == 1)) || fail "the cluster was not restarted"
   cluster_down
-  # What a crash left behind is no obstacle.
+  # Files of a crashed cluster must not prevent a new one.
   local pid
   cluster_up --nodes 1
   for pid in $(daemons vgpu-node) $(daemons vgpu-manager); do
@@ -276,7 +276,7 @@ case_up_down() {
   expect 0 "$vgpu" down
 }
 
-# Nanoseconds that the threads of all our processes have run.
+# Prints the nanoseconds for which the threads of all our processes have run.
 time_used() {
   local pid
   for pid in $(processes); do
@@ -290,11 +290,12 @@ measure_idle() { # WHAT
   sleep 5 # the time over which is measured
   used=$((($(time_used) - before) / 1000000))
   say "$1: $used ms of CPU time in 5 s"
-  # Beats take 60 to 80 ms of a quiet machine, and more of a busy one.
+  # Heartbeats take 60 to 80 ms on a quiet machine, and more on a busy one.
   ((used < 150)) || fail "$1: $used ms in 5 s are 3 % of a core or more"
 }
 
-# Also where all that may look on does so for as long as it can.
+# An idle cluster must use little processor time, even with the longest
+# busy-polls.
 case_idle() {
   export VGPU_BUSY_POLL=1000 VGPU_TRANSPORT=forwarded
   cluster_up --nodes 2

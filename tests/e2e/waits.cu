@@ -1,6 +1,6 @@
-// Three streams, of two devices, that nothing but the program's own waiting
-// keeps in order: what one of them computes the next one goes on with, once the
-// host knows that it is done, from whatever tells it so. Prints a line a round.
+// Uses three streams of two devices that only the program's own waiting keeps
+// in order: each stream continues with the result of another one, once the host
+// knows by some call that it is done. Prints one line per round.
 // usage: waits [ROUNDS [MILLISECONDS BETWEEN THEM]]
 #include "../cuda/check.hpp"
 
@@ -8,7 +8,7 @@
 #include <future>
 #include <thread>
 
-/// Takes a while before it looks at what it is to go on from.
+/// Takes a while before it reads its input.
 __global__ void mix(const unsigned* from, unsigned* to, unsigned by) {
   auto x = by;
   for (int i = 0; i < 20000; ++i)
@@ -46,7 +46,7 @@ void wait_for(cudaStream_t stream, const unsigned* made, int way) {
     while (cudaEventQuery(event) == cudaErrorNotReady)
       std::this_thread::yield();
     break;
-  case 5: // returns when it is done, as the memory is pageable
+  case 5: // returns when the copy is done, because the memory is pageable
     CHECK(cudaMemcpyAsync(&seen, made, sizeof seen, cudaMemcpyDeviceToHost,
                           stream));
     break;
@@ -78,13 +78,13 @@ int main(int argc, char** argv) {
     mix<<<1, 1, 0, streams[in]>>>(from, to, ++by);
   };
   for (int r = 0; r < rounds; ++r) {
-    // Each way in each stream.
+    // This tries each way to wait in each stream.
     for (int step = 0; step < count * ways; ++step) {
       auto to = word + (step + 1) % count;
       compute(step % count, word + step % count, to);
       wait_for(streams[step % count], to, step);
     }
-    // A copy from the host in one, and a kernel in another that uses it.
+    // One stream copies from the host, and a kernel in another uses the copy.
     auto value = unsigned(r) * 2654435761u;
     CHECK(cudaSetDevice(0));
     CHECK(cudaMemcpyAsync(word + count, &value, sizeof value,

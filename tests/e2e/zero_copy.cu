@@ -1,7 +1,6 @@
-// Pinned memory that kernels use in place, and the program as well: what a
-// round brings depends on all that both wrote before. Prints a line a round,
-// after which the program writes some more, and tells nobody until the next
-// launch.
+// Uses pinned memory that kernels and the program write in place. The result of
+// a round depends on all earlier writes of both. Prints one line per round, and
+// then writes again without a driver call until the next launch.
 // usage: zero_copy [ROUNDS [TOLD]]; where TOLD is not 0, a round ends with a
 // line from the standard input
 #include <cstdio>

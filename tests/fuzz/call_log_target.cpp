@@ -1,4 +1,4 @@
-// A log that its program damaged, as both kinds of reader see it.
+// Reads a damaged log in both ways in which readers read it.
 #include "fuzz_target.hpp"
 
 #include "schema/log/call_log.hpp"
@@ -18,7 +18,8 @@ struct log_memory {
   unique_fd doorbell{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
 };
 
-/// Touches all that a record refers to. Its parts lie within `all`.
+/// Reads all memory to which a record refers, and checks that it lies within
+/// `all`.
 void look_at(const record& x, std::span<const std::byte> all) {
   if (x.end <= x.call.value || x.slot >= slot_count ||
       x.payload.data() < all.data() ||
@@ -33,7 +34,7 @@ void look_at(const record& x, std::span<const std::byte> all) {
   });
 }
 
-/// As a worker elsewhere reads ranges that were forwarded.
+/// Reads the bytes as a worker on another host reads forwarded ranges.
 void read_range(std::span<const std::byte> bytes) {
   std::vector<std::uint64_t> scratch;
   for (std::uint64_t position = 0; position < bytes.size();) {
@@ -45,8 +46,8 @@ void read_range(std::span<const std::byte> bytes) {
   }
 }
 
-/// As whoever maps the log reads it, from a place where records lie across the
-/// end of the mapping.
+/// Reads the bytes as a process that maps the log, from a position where
+/// records cross the end of the mapping.
 void read_log(std::span<const std::byte> bytes) {
   static log_memory memory;
   auto& area = memory.area;

@@ -1,4 +1,4 @@
-// The data plane's heads.
+// Decodes heads of the data plane.
 #include "actors/link/data_head.hpp"
 #include "fuzz_target.hpp"
 
@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   auto got = data::decode(test::as_words(data, size));
   if (!got)
     return 0;
-  // What was understood can be said again, and means the same.
+  // A decoded head, encoded again, means the same.
   auto again = data::decode(data::encode(*got));
   if (!again || again->body.index() != got->body.index() ||
       again->session != got->session || again->epoch != got->epoch)

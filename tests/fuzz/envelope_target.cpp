@@ -1,4 +1,4 @@
-// The control plane's messages.
+// Decodes messages of the control plane.
 #include "actors/link/codec.hpp"
 #include "fuzz_target.hpp"
 
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   auto* what = std::get_if<control::envelope>(&got);
   if (what == nullptr)
     return 0;
-  // What was understood can be said again, and means the same.
+  // A decoded message, encoded again, means the same.
   auto again = control::decode({"peer", control::encode(*what), {}});
   auto* same = std::get_if<control::envelope>(&again);
   if (same == nullptr || same->body.index() != what->body.index() ||

@@ -1,4 +1,4 @@
-// What every fuzz target begins with.
+// Declarations for every fuzz target.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-/// libFuzzer's entry point; replay_corpus.cpp calls it too. Returns 0.
+/// Tests one input. libFuzzer and replay_corpus.cpp call it. Returns 0.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size);
 
@@ -18,7 +18,7 @@ inline std::span<const std::byte> as_bytes(const std::uint8_t* data,
   return {reinterpret_cast<const std::byte*>(data), size};
 }
 
-/// The input as words that lie as words must; its last few bytes may be lost.
+/// Returns the input as aligned words, without an incomplete last word.
 inline std::vector<std::uint64_t> as_words(const std::uint8_t* data,
                                            std::size_t size) {
   std::vector<std::uint64_t> words(size / sizeof(std::uint64_t));

@@ -1,4 +1,5 @@
-// What a program says to its client, and the ticket in its shared memory.
+// Decodes a program's messages to its client, and the ticket in its shared
+// memory.
 #include "actors/client/guest_codec.hpp"
 #include "fuzz_target.hpp"
 

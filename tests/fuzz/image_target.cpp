@@ -1,4 +1,4 @@
-// Where an image ends that a program hands over by a bare pointer.
+// Finds the end of an image that a program passes by a pointer without a size.
 #include "fuzz_target.hpp"
 #include "interposer/code/image.hpp"
 
@@ -12,14 +12,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::uint32_t magic = 0;
   if (memory.size() >= sizeof(magic))
     std::memcpy(&magic, memory.data(), sizeof(magic));
-  // A wrapper's pointer leads to wherever its program says, which is its own
-  // memory: that is the program's to get right.
+  // A wrapper points anywhere in the program's own memory. The program is
+  // responsible for that pointer.
   if (magic == wrapper_magic)
     return 0;
   auto got = interposer::view_image(memory.data(), memory.size());
   if (!got)
     return 0;
-  // What was linked has a header of our own before it.
+  // A linked image has our own header in front of it.
   auto* begin = reinterpret_cast<const std::uint8_t*>(got->bytes.data());
   if (begin < memory.data() || begin > memory.data() + memory.size() ||
       got->bytes.size() >

@@ -1,5 +1,5 @@
-// An image on its way to becoming a program of the cpu device: fatbin, cubin or
-// PTX text, parser, lowering.
+// Makes a program of the cpu device from an image: reads fatbin, cubin or PTX
+// text, parses and lowers it.
 #include "devices/cpu/lower/lowering.hpp"
 #include "devices/cpu/ptx/ptx_link.hpp"
 #include "devices/cpu/ptx/ptx_parser.hpp"
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       addresses.emplace(x.name, (addresses.size() + 1) << 20);
     (void)cpu::lower(module, addresses);
   } catch (const cpu::ptx::syntax_error&) {
-    // What a program gets as CUDA_ERROR_INVALID_PTX.
+    // A program gets this as CUDA_ERROR_INVALID_PTX.
   }
   return 0;
 }

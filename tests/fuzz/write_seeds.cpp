@@ -1,4 +1,5 @@
-// Writes the corpora's well-formed inputs; run it when a format has changed.
+// Writes the well-formed inputs of the corpora. Run it when a format has
+// changed.
 #include "actors/client/guest_codec.hpp"
 #include "actors/link/codec.hpp"
 #include "actors/link/data_head.hpp"
@@ -37,7 +38,7 @@ void write_message(const fs::path& to, capnp::MessageBuilder& message) {
   write(to, std::as_bytes(std::span{bytes.begin(), bytes.size()}));
 }
 
-/// One record of each call, one behind the other as in a log.
+/// Writes one record of each call, contiguous as in a log.
 void write_log(const fs::path& dir) {
   std::vector<std::uint64_t> log;
   std::array<std::byte, 28> parameters{};

@@ -1,5 +1,5 @@
-# What the scripts of this folder share: their command line, a private folder
-# $work, and our programs, $vgpu, out of the bundle. To be sourced.
+# Functions that the scripts of this folder share: the command line, a private
+# folder $work, and the programs of the bundle ($vgpu). Source it.
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # the scripts take it
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -15,8 +15,8 @@ bad_usage() { # WHAT
   exit 2
 }
 
-# An option sets the variable of its name (`_` for `-`), to its value or to
-# `true`; what is no option is the bundle.
+# Reads the command line. An option sets the variable of its name (`_` for `-`)
+# to its value or to `true`. The other argument is the bundle.
 read_options() { # "WITH-VALUE..." "WITHOUT..." ARGUMENT...
   local valued=" $1 " plain=" $2 " name
   shift 2

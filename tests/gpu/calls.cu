@@ -1,6 +1,6 @@
-// What single CUDA calls cost: prints lines `NAME VALUE UNIT`. Run natively and
-// on a vGPU, on the same machine, to compare. With the argument `waits`, only
-// those of launches and of waiting for them.
+// Measures single CUDA calls, and prints lines `NAME VALUE UNIT`. Run it
+// natively and on a vGPU, on the same machine, to compare. With the argument
+// `waits`, it measures only launches and waits for them.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -23,7 +23,8 @@ static double now() {
   return seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// The median over `rounds` of what one of `n` calls takes, in seconds.
+/// Returns the median, over `rounds`, of the time of one of `n` calls, in
+/// seconds.
 static double cost(int rounds, int n, const std::function<void()>& before,
                    const std::function<void(int)>& call) {
   std::vector<double> times;
@@ -209,7 +210,7 @@ int main(int argc, char** argv) {
   increment<<<1, 1>>>(d);
   settle();
   say_us("first_launch", now() - begin);
-  // The one-element operation and .item() of a training loop.
+  // This is the one-element operation and .item() of a training loop.
   int value;
   say_us("increment_read", cost(20, 100, settle, [&](int) {
            increment<<<1, 1>>>(d);

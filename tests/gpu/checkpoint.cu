@@ -1,11 +1,12 @@
-// What NVIDIA's driver takes to put a process off its GPU and back: the
-// yardstick for moving a vGPU.
+// Measures how long NVIDIA's driver takes to checkpoint and restore a process,
+// as a reference for moving a vGPU.
 //
 //   checkpoint MIB
 //
-// A child has so much memory, written to. It is locked, its memory taken to the
-// host, restored and unlocked, and it then finds in it what it wrote. Prints,
-// in seconds: `out S`, `in S`, and `stopped S` from its lock to its unlock.
+// A child process writes MIB of memory. The driver locks it, moves its memory
+// to the host, restores and unlocks it, and the child checks its memory.
+// Prints, in seconds: `out S`, `in S`, and `stopped S` from the lock to the
+// unlock.
 #include "checkpointed.cuh"
 
 #include <cuda.h>
@@ -19,8 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/// Says on `ready` that its memory is written; when `go` has something, whether
-/// it is still so.
+/// Reports on `ready` that its memory is written. After a byte on `go`, reports
+/// whether the memory is unchanged.
 static int be_moved(size_t words, int ready, int go) {
   unsigned* memory = nullptr;
   unsigned long long *wrong = nullptr, found = 0;
@@ -47,7 +48,7 @@ int main(int argc, char** argv) {
   int ready[2], go[2];
   check(pipe(ready), "pipe");
   check(pipe(go), "pipe");
-  // Before either has touched CUDA.
+  // The fork must come before either process uses CUDA.
   pid_t child = fork();
   if (child == 0)
     _exit(be_moved(words, ready[1], go[0]));

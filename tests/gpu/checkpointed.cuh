@@ -1,5 +1,5 @@
-// What programs that NVIDIA's checkpoint is tried on have in common: device
-// memory whose words all differ, and the driver's entry points.
+// Functions for tests of NVIDIA's checkpoint: device memory whose words all
+// differ, and the driver's entry points.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A PyTorch training loop that loses its worker, its node, its GPU half way, and
-# whose losses are the native ones all the same. Needs bash, awk, tar, xz, and a
-# python3 that has PyTorch.
+# Runs PyTorch training loops that lose their worker, their node or their GPU
+# half way, and checks that their losses equal the native ones. Needs bash, awk,
+# tar, xz, and a python3 with PyTorch.
 set -euo pipefail
 
 usage() {
@@ -56,7 +56,7 @@ bring_down() {
   unset "clusters[last]"
 }
 
-# Of the one session that there is: its number, node and pGPU.
+# Prints the number, the node and the pGPU of the only session.
 where() {
   "$vgpu" status --json </dev/null | python3 -c '
 import json, sys
@@ -93,7 +93,7 @@ disturbed() { # WHAT TRANSPORT
     >"$work/said" &
   program=$!
   exec {said}<"$work/said"
-  # Each line with the time at which it came, in ms.
+  # This puts the time in front of each line, in ms.
   while IFS= read -r line <&"$said"; do
     printf '%s %s\n' "$((${EPOCHREALTIME/./} / 1000))" "$line"
     ((++lines != steps)) || { take_away "$1" & taker=$!; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# How long a vGPU takes to go from one GPU of a host to another while its program
-# goes on writing to its memory, beside NVIDIA's own checkpoint of as much memory.
+# Measures a migration from one GPU of a host to another while the program
+# writes to its memory, and compares it with NVIDIA's own checkpoint of as much
+# memory.
 set -euo pipefail
 
 usage() {

@@ -1,12 +1,12 @@
-// What NVIDIA's driver makes of a process that another one puts off its GPU and
-// back (cuCheckpointProcess...), step by step.
+// Checkpoints and restores a process by NVIDIA's driver
+// (cuCheckpointProcess...), step by step.
 //
-//   process_checkpoint hold MIB FILE   a program with so much memory, a device heap that its
-//                         kernels malloc from, pinned memory, streams and
-//                         events: works on until FILE is there, and then says
-//                         whether all of it is what it was
-//   process_checkpoint PID STEP...     lock, out, in, unlock or state, one after the other:
-//                         what each gave, and its seconds
+//   process_checkpoint hold MIB FILE
+//       uses MIB of memory, a device heap for its kernels' malloc, pinned memory,
+//       streams and events until FILE exists, and then checks all of it
+//   process_checkpoint PID STEP...
+//       executes the steps lock, out, in, unlock or state one after the other,
+//       and prints the result and the seconds of each
 #include "checkpointed.cuh"
 
 #include <cuda.h>
@@ -22,8 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// -- the program
-// ---------------------------------------------------------------
+// -- the program --------------------------------------------------------------
 
 struct node {
   node* next;
@@ -76,7 +75,7 @@ static int hold(size_t words, const char* end) {
     auto at = now();
     longest = std::max(longest, at - last);
     last = at;
-    timespec pause{0, 20'000'000}; // it is a program that has other work
+    timespec pause{0, 20'000'000}; // stands for other work of the program
     nanosleep(&pause, nullptr);
   }
   count_wrong<<<1024, 256>>>(memory, words, found + 1);
@@ -87,8 +86,7 @@ static int hold(size_t words, const char* end) {
   return pinned[0] == 0 ? 0 : 1;
 }
 
-// -- the one that checkpoints it
-// ---------------------------------------------------------------
+// -- the process that checkpoints it ------------------------------------------
 
 #define ENTRY(name) entry<decltype(name)>(#name)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs programs natively and on a vGPU, side by side, on a machine with an
-# NVIDIA GPU. Needs bash, awk, tar and xz; no compiler. With a Python that has
-# PyTorch, its workloads too; with one that has JAX, CuPy or Transformers, theirs.
+# Runs programs natively and on a vGPU, and compares them, on a machine with an
+# NVIDIA GPU. Needs bash, awk, tar and xz, but no compiler. If python3 has
+# PyTorch, JAX, CuPy or Transformers, runs their workloads too.
 set -euo pipefail
 
 usage() {
@@ -50,8 +50,8 @@ logs=${logs:-$work/logs}
 mkdir -p "$logs"
 logs=$(cd "$logs" && pwd)
 
-# What each mode's run of a program took, in a file of its own: seconds, and
-# the exit code.
+# Runs a program in one mode, and writes the seconds and the exit code to a
+# file.
 run_one() { # MODE NAME COMMAND...
   local mode=$1 name=$2 code=0 begin end runner=()
   shift 2
@@ -77,7 +77,7 @@ if $programs; then
   done
 fi
 
-# Those that use NVIDIA's libraries, as they lie there.
+# Programs that use NVIDIA's libraries.
 library_programs=()
 if $programs; then
   packages=$(python3 -c 'import glob, nvidia
@@ -95,7 +95,7 @@ print(":".join(glob.glob(list(nvidia.__path__)[0] + "/*/lib")))' 2>/dev/null) ||
   done
 fi
 
-# Scripts for what others have made, by its name in Python.
+# Scripts for other projects' Python modules, by the module's name.
 judges=()
 if $programs; then
   for script in "$here"/judges/*.py; do
@@ -120,8 +120,8 @@ if $pytorch; then
   done
 fi
 
-# What has run natively and on each transport, as lines `KIND NAME...`: one a
-# program and transport, one a call and transport.
+# The results as lines `KIND NAME...`: one for each program and transport, and
+# for each call and transport.
 results=$work/results
 : >"$results"
 compare() { # NAME IF-ONLY-THE-CODE-IS-THE-SAME
@@ -148,7 +148,7 @@ compare_calls() { # LINES-FILE
       }' "$logs/native/$1" "$logs/$transport/$1" >>"$results"
   done
 }
-# In every mode, one after another.
+# Runs a command in every mode, one after the other.
 run_everywhere() { # NAME COMMAND...
   local mode
   for mode in native "${transports[@]}"; do
@@ -156,7 +156,7 @@ run_everywhere() { # NAME COMMAND...
   done
 }
 
-# Of what has run, when somebody stops it.
+# Prints the table of finished runs, also when the script is stopped.
 print_table() { awk -v json="$json" -f "$here/table.awk" "$results"; }
 trap 'print_table; exit 130' INT TERM
 

@@ -1,4 +1,4 @@
-# Lines `KIND NAME TRANSPORT OURS NATIVE UNIT SAME` to a table, and to JSON.
+# Formats lines `KIND NAME TRANSPORT OURS NATIVE UNIT SAME` as a table and as JSON.
 BEGIN {
   form = "%-28s %-10s %12s %12s %-5s %8s  %s\n"
   printf form, "what", "transport", "ours", "native", "unit", "ratio", "same"
@@ -12,7 +12,8 @@ BEGIN {
     native /= 1e6
     unit = "ms"
   }
-  # More is better where it is a rate: there the ratio is of times as well.
+  # For a rate, a larger value is better. The ratio is inverted, so that it is a
+  # ratio of times as well.
   ratio = unit == "GB/s" ? (ours > 0 ? native / ours : 0) \
                          : (native > 0 ? ours / native : 0)
   printf form, $2, $3, sprintf("%.3f", ours), sprintf("%.3f", native), unit, \

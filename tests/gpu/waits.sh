@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a program waits for when each call is forwarded, with looking on and
+# Measures a program's waits when calls are forwarded, with busy-polling and
 # without (VGPU_BUSY_POLL). Needs bash, awk, tar and xz.
 set -euo pipefail
 

@@ -1,4 +1,4 @@
-// Sorts keys with their values: a hundred small launches in a row.
+// Sorts keys with their values, by a hundred small launches in a row.
 #include <algorithm>
 #include <cstdio>
 #include <vector>

@@ -61,7 +61,7 @@ __global__ void copied(const int* in, int* out, int count) {
   cg::wait(block);
   for (int i = block.thread_rank(); i < count; i += block.size())
     out[blockIdx.x * count + i] = staged[count - 1 - i];
-  // In two parts, of which the first is waited for first.
+  // This copies in two parts, and waits for the first part first.
   block.sync();
   cg::memcpy_async(block, staged, mine, sizeof(int) * 64);
   cg::memcpy_async(block, staged + 64, mine + 64, sizeof(int) * (count - 64));
@@ -71,7 +71,7 @@ __global__ void copied(const int* in, int* out, int count) {
   out[blockIdx.x * count] += early - staged[block.thread_rank() % 64];
 }
 
-// The whole grid, several times; the reduction's result comes back to all.
+// Uses the whole grid several times. All threads get the reduction's result.
 __global__ void whole_grid(const int* in, int n, int* partial, int* out) {
   auto grid = cg::this_grid();
   auto block = cg::this_thread_block();

@@ -1,5 +1,5 @@
-// SHA-256, AES-128 and CRC-32: rotations, byte tables in constant and shared
-// memory, against published test vectors and the host's own bytes.
+// SHA-256, AES-128 and CRC-32, with rotations and byte tables in constant and
+// shared memory, compared with published test vectors and with the host.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -12,7 +12,7 @@ __host__ __device__ uint32_t rotate(uint32_t x, int n) {
   return x >> n | x << (32 - n);
 }
 
-// One message of up to 55 bytes a thread.
+// Each thread hashes one message of up to 55 bytes.
 __global__ void sha256(const char* messages, const int* lengths,
                        uint32_t* digests) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -56,8 +56,8 @@ __device__ uint8_t twice(uint8_t x) {
   return uint8_t(x << 1 ^ (x & 0x80 ? 0x1b : 0));
 }
 
-// Encrypts 16 bytes a thread in counter mode; the table is copied to shared
-// memory, the key schedule made there by one thread.
+// Each thread encrypts 16 bytes in counter mode. The table is copied to shared
+// memory, and one thread makes the key schedule there.
 __global__ void aes(const uint8_t* key, uchar4* out) {
   __shared__ uint8_t table[256], keys[176];
   for (int i = threadIdx.x; i < 256; i += blockDim.x)
@@ -119,7 +119,7 @@ __global__ void crc32(const uint8_t* data, int each, uint32_t* out) {
   out[i] = __brev(__brev(~crc));
 }
 
-// The S-box is an inverse in GF(2^8) and a rotation sum.
+// Multiplies in GF(2^8). The S-box is an inverse there and a sum of rotations.
 static uint8_t times(uint8_t a, uint8_t b) {
   uint8_t out = 0;
   for (; b != 0; b >>= 1) {
@@ -129,7 +129,7 @@ static uint8_t times(uint8_t a, uint8_t b) {
   return out;
 }
 
-// The first 32 bits of the fractional part of a prime's cube root.
+// Returns the first 32 bits of the fractional part of a prime's cube root.
 static uint32_t root_bits(int prime) {
   unsigned __int128 low = 0, high = (unsigned __int128)8 << 32;
   while (high - low > 1) {

@@ -1,5 +1,5 @@
 // CUB on a million elements: algorithms of the whole device, of blocks and of
-// warps, against the standard library's.
+// warps, compared with the standard library's.
 // nvcc: -arch=compute_90
 #include <algorithm>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <numeric>
 #include <vector>
 
-constexpr int n = 1000003; // no multiple of anything
+constexpr int n = 1000003; // a prime, so not a multiple of any block size
 static int failures = 0;
 
 static void check(cudaError_t e, const char* what) {
@@ -47,7 +47,8 @@ struct buffer {
   }
 };
 
-// Calls f as CUB wants it: once for the size of its scratch memory.
+// Calls f twice, as CUB requires: the first call returns the scratch memory's
+// size.
 template <class F>
 static void run(const char* what, F f) {
   std::size_t bytes = 0;
@@ -92,7 +93,7 @@ static void radix_sorts() {
   expect(wide_out.read(n) == wide, "descending radix sort of 64-bit keys");
 }
 
-// A user's type: longer words come first, then the alphabet.
+// Orders words by decreasing length, and then by the alphabet.
 struct word {
   char letters[6];
   std::uint16_t length;
@@ -117,7 +118,7 @@ struct before {
 };
 
 static void merge_sort() {
-  constexpr int count = n / 8; // comparing takes long
+  constexpr int count = n / 8; // fewer, because comparisons are slow
   auto bits = numbers<std::uint32_t>(99);
   std::vector<word> words(count);
   for (int i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
-// cuRAND's device generators: their integers against the same generator on the
-// host, their distributions by their moments.
+// cuRAND's device generators. Integers are compared with the same generator on
+// the host, and distributions by their moments.
 // nvcc: -arch=compute_90
 #include <cmath>
 #include <cstdio>
@@ -120,7 +120,7 @@ static void try_generator(const char* name) {
   check(m.small_poisson, 2.5, 2.5, "small poisson");
 }
 
-// No two threads draw the same, and a later start is the same stream.
+// No two threads draw the same numbers, and a later start continues the stream.
 template <class State>
 __global__ void later(unsigned* out) {
   State s;
@@ -167,7 +167,7 @@ int main() {
   integers<curandStateXORWOW_t>
       <<<1, threads>>>(42, static_cast<unsigned*>(dev));
   cudaMemcpy(got, dev, sizeof got, cudaMemcpyDeviceToHost);
-  // It began three numbers later.
+  // This stream began three numbers later.
   for (int k = 0; k < draws / 2 - 3; ++k)
     expect(got[5 * draws + k] == from_host[k + 3], "XORWOW", "integers",
            got[5 * draws + k]);

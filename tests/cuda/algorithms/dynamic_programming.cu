@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-// One block, one diagonal after the other, three of them in shared memory.
+// One block fills one diagonal after the other, and keeps three in shared
+// memory.
 __global__ void edit_distance(const char* a, int n, const char* b, int m,
                               int* out) {
   extern __shared__ int lines[];
@@ -29,8 +30,8 @@ __global__ void edit_distance(const char* a, int n, const char* b, int m,
     *out = last[n];
 }
 
-// Smith-Waterman: a tile of 32 x 32 a block, a launch for each diagonal of
-// tiles; the best score of all is kept with an atomic.
+// Smith-Waterman with a tile of 32 x 32 per block and a launch for each
+// diagonal of tiles. An atomic keeps the best score.
 __global__ void align(const char* a, const char* b, int n, short* score,
                       int diagonal, int first, int* best) {
   __shared__ short tile[33][33];

@@ -8,7 +8,7 @@
 #include <cuda/std/complex>
 #include <vector>
 
-// 512 points a block, in place, bits reversed first.
+// Each block transforms 512 points in place, after a bit reversal.
 __global__ void in_shared_memory(const cuFloatComplex* in, cuFloatComplex* out,
                                  float sign) {
   __shared__ cuFloatComplex x[512];
@@ -29,7 +29,7 @@ __global__ void in_shared_memory(const cuFloatComplex* in, cuFloatComplex* out,
     out[blockIdx.x * 512 + i] = x[i];
 }
 
-// One step of Stockham's algorithm over all points.
+// Does one step of Stockham's algorithm over all points.
 template <class T>
 __global__ void step(const cuda::std::complex<T>* in,
                      cuda::std::complex<T>* out, unsigned n, unsigned half) {
@@ -65,7 +65,7 @@ template <class T>
 static bool whole_device(double tolerance) {
   constexpr unsigned n = 1 << 14;
   std::vector<std::complex<T>> in(n);
-  // Two waves and a constant: three peaks.
+  // Two waves and a constant give three peaks.
   for (unsigned i = 0; i < n; ++i)
     in[i] = {T(1 + std::cos(2 * M_PI * (i * 5ull % n) / n) +
                0.25 * std::cos(2 * M_PI * (i * 777ull % n) / n)),

@@ -1,4 +1,4 @@
-// Conway's game: a glider wanders over a torus and is where it must be.
+// Conway's game of life: a glider moves over a torus to the right place.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

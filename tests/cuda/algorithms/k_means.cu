@@ -70,7 +70,7 @@ int main() {
     seed = seed * 1664525 + 1013904223;
     return float(seed >> 8) / (1 << 24);
   };
-  // Eight clouds at the corners of a box, far from one another.
+  // These are eight separate clouds at the corners of a box.
   for (int i = 0; i < n; ++i) {
     origin[i] = int(random() * clusters);
     for (int d = 0; d < dimensions; ++d)

@@ -69,7 +69,7 @@ __global__ void solve(const double* lu, double* b, int n) {
   }
 }
 
-// Until the largest change is small; all blocks agree when.
+// Iterates until the largest change is small, which all blocks decide together.
 __global__ void jacobi(const double* a, const double* b, double* x,
                        double* next, int n, int* changed, int* rounds) {
   auto grid = cg::this_grid();
@@ -94,7 +94,7 @@ __global__ void jacobi(const double* a, const double* b, double* x,
     *rounds = round;
 }
 
-// One block: dot products by shuffles, the vectors in shared memory.
+// Computes a dot product in one block, by shuffles.
 __device__ double dot(const double* x, const double* y, int n) {
   __shared__ double of_warps[32];
   double sum = 0;

@@ -1,5 +1,5 @@
-// Pi by throwing darts: a generator in every thread, counted with atomics;
-// the host throws the same darts.
+// Computes pi by random points, with a generator in every thread and an atomic
+// count. The host uses the same points.
 #include <cstdint>
 #include <iostream>
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <vector>
 
-// 16384 keys in 64 KiB of one block's memory.
+// Sorts 16384 keys in 64 KiB of one block's shared memory.
 __global__ void bitonic(unsigned* keys, int n) {
   extern __shared__ unsigned s[];
   for (int i = threadIdx.x; i < n; i += blockDim.x)
@@ -27,7 +27,7 @@ __global__ void bitonic(unsigned* keys, int n) {
     keys[blockIdx.x * n + i] = s[i];
 }
 
-// Batcher's odd-even merge in registers: a key a lane.
+// Sorts by Batcher's odd-even merge in registers, with one key per lane.
 __global__ void in_a_warp(int* keys) {
   int lane = threadIdx.x % 32, i = blockIdx.x * blockDim.x + threadIdx.x;
   int key = keys[i];
@@ -81,7 +81,8 @@ __global__ void scan(int* counts, int n) {
   }
 }
 
-// One warp a tile, 32 keys at a time, ranked by who has the same digit.
+// One warp handles a tile, 32 keys at a time, and ranks lanes with the same
+// digit.
 __global__ void scatter(const unsigned* in, unsigned* out, int n, int shift,
                         const int* counts) {
   __shared__ int next[digits];
@@ -165,7 +166,7 @@ int main() {
   };
 
   upload();
-  // More than the default needs the attribute.
+  // A size above the default needs the attribute.
   bitonic<<<1, 512, 1 << 16>>>(dev, 1 << 14);
   if (cudaGetLastError() != cudaErrorInvalidValue)
     return complain("64 KiB were granted without being asked for");
@@ -202,7 +203,7 @@ int main() {
   cudaMalloc(&a, some * sizeof *a);
   cudaMalloc(&b, some * sizeof *b);
   cudaMemcpy(a, records.data(), some * sizeof *a, cudaMemcpyHostToDevice);
-  // Runs of 1 and more: pieces of 8 do not fit, so begin with sorted 8.
+  // Threads merge pieces of 8, so the runs begin with 8 sorted records.
   std::vector<record> eights(records);
   for (int i = 0; i < some; i += 8)
     std::stable_sort(eights.begin() + i, eights.begin() + std::min(i + 8, some),

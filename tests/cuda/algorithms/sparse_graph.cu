@@ -89,7 +89,7 @@ __global__ void search(view g, const int* frontier, int size, int level,
     next[base + k] = queue[k];
 }
 
-// Positive floats compare as their bits do.
+// Compares positive floats by their bits, which have the same order.
 __global__ void relax(view g, float* distance, int* changed) {
   int v = blockIdx.x * blockDim.x + threadIdx.x;
   if (v >= g.n || isinf(distance[v]))

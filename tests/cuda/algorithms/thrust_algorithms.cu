@@ -1,6 +1,6 @@
 // Algorithms of Thrust on a million elements, against the standard library's.
 // nvcc: -arch=compute_90
-// Each algorithm once: for 64-bit sizes all would be compiled once more.
+// This avoids compiling each algorithm again for 64-bit sizes.
 #define THRUST_FORCE_32_BIT_OFFSET_TYPE
 #include <algorithm>
 #include <cstdint>
@@ -103,7 +103,7 @@ static void sorts_by_key() {
                    [&](int a, int b) { return keys[a] < keys[b]; });
   expect(same(v, order), "stable_sort_by_key");
 
-  // The keys are sorted now: runs of equal ones.
+  // The keys are sorted now, so equal ones form runs.
   std::vector<std::uint32_t> sorted(keys);
   std::sort(sorted.begin(), sorted.end());
   std::vector<std::int64_t> sums;

@@ -1,5 +1,5 @@
-// Global variables on the device: initial values, addresses, and what
-// kernels leave in them for one another.
+// Global variables on the device: initial values, addresses, and values that
+// one kernel leaves for the next.
 #include <cstdio>
 #include <cstdlib>
 
@@ -32,7 +32,7 @@ int main() {
   REQUIRE(cudaMemcpyFromSymbol(&sum, total, sizeof sum) == cudaSuccess);
   REQUIRE(sum == 10 * 8 * 255);
 
-  // Through its address as through its name.
+  // A copy by address must equal a copy by name.
   void* address = nullptr;
   REQUIRE(cudaGetSymbolAddress(&address, table) == cudaSuccess);
   int seen[8] = {};

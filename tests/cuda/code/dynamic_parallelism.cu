@@ -1,5 +1,5 @@
 // A kernel that launches a kernel: it either works, or is refused as not
-// supported, and the program goes on.
+// supported, and the program continues.
 // nvcc: -rdc=true -lcudadevrt
 #include <cstdio>
 

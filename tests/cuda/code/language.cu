@@ -1,4 +1,4 @@
-// What C++ brings into kernels: containers and algorithms of libcu++, lambdas,
+// C++ features in kernels: containers and algorithms of libcu++, lambdas,
 // 128-bit integers, variadic templates, large parameters, inline PTX.
 // nvcc: -arch=compute_90 -std=c++20 --extended-lambda --expt-relaxed-constexpr
 #include <cstdint>
@@ -79,7 +79,7 @@ __global__ void wide_integers(const uint64_t* in, uint64_t* out, int n) {
   }
 }
 
-// More than 4 KiB of parameters, indexed by what is only known here.
+// Holds more than 4 KiB of parameters, which are indexed at run time.
 struct large {
   int table[3000];
   double scale;

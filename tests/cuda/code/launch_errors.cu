@@ -1,5 +1,5 @@
-// Mistakes, and the errors that the real runtime answers them with. None of
-// them is sticky: the device goes on working.
+// Wrong launches, and the errors of the real runtime for them. None is sticky,
+// so the device continues to work.
 #include <cstdio>
 #include <cstring>
 #include <semaphore.h>

@@ -38,8 +38,8 @@ int main() {
   if (cudaLaunchKernel((const void*)store, dim3(1), dim3(32), arguments, 0,
                        stream) != cudaSuccess)
     return 1;
-  // Clusters of one block run anywhere; larger ones where the device has them,
-  // and elsewhere the launch alone is refused.
+  // Clusters of one block run on any device. Larger ones run if the device has
+  // clusters, and otherwise only their launch is refused.
   int device = 0, clusters = 0;
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, device);

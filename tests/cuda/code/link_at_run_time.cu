@@ -1,6 +1,6 @@
 // nvcc: -lcuda
-// PTX that was compiled apart, linked by the program while it runs: functions
-// and variables across parts, files, what the logs say, and what is refused.
+// Links separate PTX at run time: functions and variables across parts, files,
+// logs, and refused inputs.
 #include "../check.hpp"
 
 #include <cstdio>
@@ -13,7 +13,8 @@
 
 const std::string head = ".version 7.8\n.target sm_75\n.address_size 64\n";
 
-// A function, a variable, and a helper that each part has under the same name.
+// Contains a function, a variable, and a helper that each part has under the
+// same name.
 const std::string library = head + R"(
 .visible .global .align 4 .u32 offset = 100;
 .func (.param .b32 r) helper(.param .b32 x) {
@@ -129,7 +130,7 @@ void from_memory() {
   CHECK(cuMemsetD32(offset, 7, 1));
   EXPECT(run(module, 1) == 2 + 1 + 7);
 
-  // A copy of the image is as good, and outlives its link.
+  // A copy of the image works too, and outlives its link.
   std::vector<char> copy(static_cast<char*>(image),
                          static_cast<char*>(image) + bytes);
   CUmodule again;
@@ -164,7 +165,7 @@ void from_files() {
 
 void wrong() {
   {
-    linker l; // what it calls is nowhere
+    linker l; // calls an undefined function
     CHECK(l.add(program));
     void* image = nullptr;
     EXPECT(cuLinkComplete(l.state, &image, nullptr) != CUDA_SUCCESS);
@@ -172,7 +173,7 @@ void wrong() {
     EXPECT(reinterpret_cast<size_t>(l.values[1]) > 0);
   }
   {
-    linker l; // defined twice: told at the latest when all is there
+    linker l; // has a duplicate definition, reported at completion at the latest
     CHECK(l.add(library));
     void* image = nullptr;
     if (l.add(library) == CUDA_SUCCESS)
@@ -185,7 +186,7 @@ void wrong() {
     EXPECT(cuLinkAddData(l.state, CU_JIT_INPUT_PTX, nullptr, 5, nullptr, 0,
                          nullptr, nullptr) == CUDA_ERROR_INVALID_VALUE);
   }
-  // Of a module that is loaded, the log says what is wrong too.
+  // The log of loading a module also names the error.
   linker l;
   l.values[1] = reinterpret_cast<void*>(sizeof l.errors);
   std::string broken = head + ".visible .entry k() { nonsense.s32; ret; }\n";

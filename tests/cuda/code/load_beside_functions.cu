@@ -1,8 +1,7 @@
 // nvcc: -lcuda
-// Code that is loaded, launched for the first time and dropped, and streams
-// that are made, while host functions are under way in others, by two threads.
-// A driver may wait for all streams then; the functions must still have their
-// turn.
+// Loads, first launches and unloads code, and makes streams, while host functions
+// of this and of another thread run. A driver may wait for all streams then, but
+// the functions must still run.
 #include "../check.hpp"
 
 #include <cuda.h>
@@ -28,7 +27,7 @@ __global__ void add(int* to, int what) {
   *to += what;
 }
 
-// A kernel that adds, of a name and a number of its own: nobody has its code.
+// Returns a kernel that adds a number of its own, so that its code is new.
 static std::string image(int i) {
   return ".version 7.8\n.target sm_75\n.address_size 64\n.visible .global "
          ".align 4 .u32 many = " +
@@ -48,7 +47,7 @@ int main() {
   OK(cuCtxGetCurrent(&current));
   std::atomic<bool> done{false};
   std::atomic<int> begun{0};
-  // Functions all the time, each behind a kernel and before another.
+  // Enqueues functions continuously, each between two kernels.
   std::thread calls([&] {
     OK(cuCtxSetCurrent(current));
     cudaStream_t s;

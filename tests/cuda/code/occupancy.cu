@@ -1,4 +1,4 @@
-// What fits on a multiprocessor, as the driver computes it.
+// The driver's occupancy: how many blocks fit on a multiprocessor.
 #include <cstdio>
 
 __global__ void small(int* out) {

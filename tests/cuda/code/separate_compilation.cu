@@ -1,5 +1,5 @@
-// Two files, linked on the device: a function and a variable of the other
-// file's.
+// Two files that are linked on the device. This one uses a function and a
+// variable of the other.
 // nvcc: -rdc=true
 #include <cstdio>
 

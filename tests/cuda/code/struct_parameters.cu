@@ -52,7 +52,7 @@ int main() {
     want += i * i;
   }
   sum_large<<<1, 32>>>(l, 100, ints + 1);
-  // What the launch took may be overwritten at once.
+  // The launch copied its parameters, so they may be overwritten at once.
   memset(&l, 0xff, sizeof l);
   m.d = -1;
   int got[2];

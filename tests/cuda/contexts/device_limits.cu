@@ -1,6 +1,6 @@
-// What is told of a device's limits and parts: limits of a context, whole
-// resources for green contexts, how many clusters run at once. Some of it is
-// printed: natively and on a vGPU of the same GPU it must be the same.
+// Queries a device's limits and parts: limits of a context, resources for green
+// contexts, how many clusters run at once. The printed values must be the same
+// natively and on a vGPU of the same GPU.
 // nvcc: -lcuda
 #include "../check.hpp"
 

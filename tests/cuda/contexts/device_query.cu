@@ -1,4 +1,4 @@
-// Prints what the devices say of themselves, and doubts what cannot be.
+// Prints the devices' properties, and checks them for plausible values.
 #include <iostream>
 
 #define sure(condition)                                                        \

@@ -1,4 +1,4 @@
-// After cudaDeviceReset nothing is left, and everything works anew.
+// After cudaDeviceReset everything is freed, and new calls work.
 #include <cstdio>
 
 __device__ int global = 41;
@@ -31,7 +31,7 @@ int main() {
       printf("life %d ends with %d\n", life, read_global());
       return 1;
     }
-    // Without freeing anything.
+    // The reset comes without freeing anything.
     if (cudaDeviceReset() != cudaSuccess) {
       printf("reset\n");
       return 1;

@@ -1,5 +1,5 @@
-// The driver API alone: a module from PTX text, both ways of passing
-// parameters, a module's global.
+// Uses only the driver API: a module from PTX text, both ways of passing
+// parameters, a module's global variable.
 // nvcc: -lcuda
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What a program reads of its failed calls, and drawings of graphs.
+// The driver's logs of failed calls, and drawings of graphs.
 // nvcc: -lcuda
 #include "../check.hpp"
 

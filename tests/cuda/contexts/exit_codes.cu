@@ -1,4 +1,4 @@
-// However a program that uses CUDA ends, its parent learns it as always.
+// The parent of a program that uses CUDA gets its exit code or signal as usual.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -20,7 +20,7 @@ static void use_the_gpu() {
   store<<<1, 1>>>(leftover, 1);
   if (cudaDeviceSynchronize() != cudaSuccess)
     abort();
-  store<<<1, 1>>>(leftover, 2); // still under way at the end
+  store<<<1, 1>>>(leftover, 2); // still running at the end
 }
 
 static int end_as(const char* how) {

@@ -1,5 +1,5 @@
-// A process that uses CUDA starts others: children that do no CUDA come and
-// go, and the parent works on.
+// A process that uses CUDA forks children that do not use CUDA, and continues
+// to work.
 #include <cstdio>
 #include <cstdlib>
 #include <sys/wait.h>
@@ -28,7 +28,7 @@ int main() {
     return 1;
   for (int i = 0; i < 5; ++i) {
     increment<<<1, 1>>>(counter);
-    // With work under way.
+    // The child is forked while work runs.
     if (!child_leaves(i)) {
       printf("child %d\n", i);
       return 1;

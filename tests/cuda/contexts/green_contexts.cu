@@ -1,6 +1,6 @@
 // Green contexts: parts of a device's multiprocessors, contexts of them, their
-// streams and work, and what wrong calls answer. How many multiprocessors a
-// device has, and how it cuts them, is not printed: only what holds of any.
+// streams and work, and the results of wrong calls. The output does not depend
+// on how many multiprocessors a device has and how it divides them.
 // nvcc: -lcuda
 #include "../check.hpp"
 
@@ -17,7 +17,7 @@ static CUdevResource all_of_device() {
   return out;
 }
 
-/// Two parts of the device, or all of it twice where it is too small for that.
+/// Holds two parts of the device, or the whole device twice if it is too small.
 struct parts {
   CUdevResourceDesc first, second;
 
@@ -35,8 +35,7 @@ struct parts {
   }
 };
 
-// -- resources
-// -----------------------------------------------------------------
+// -- resources ----------------------------------------------------------------
 
 static void cutting(unsigned flags, unsigned least) {
   auto whole = all_of_device();
@@ -101,8 +100,7 @@ static void resources() {
   ANSWER(CUDA_SUCCESS, cuDevResourceGenerateDesc(&desc, twice, 2));
 }
 
-// -- contexts
-// ------------------------------------------------------------------
+// -- contexts -----------------------------------------------------------------
 
 static void contexts(const parts& of) {
   printf("contexts\n");
@@ -113,7 +111,7 @@ static void contexts(const parts& of) {
   ANSWER(CUDA_ERROR_INVALID_VALUE, cuGreenCtxCreate(&green, of.first, 0, 2));
   ANSWER(CUDA_ERROR_INVALID_VALUE,
          cuGreenCtxCreate(nullptr, of.first, 0, CU_GREEN_CTX_DEFAULT_STREAM));
-  // Without a descriptor it has all of the device.
+  // Without a descriptor the context has the whole device.
   CHECK(cuGreenCtxCreate(&green, nullptr, 0, CU_GREEN_CTX_DEFAULT_STREAM));
   CUdevResource all, its_own;
   CHECK(cuDeviceGetDevResource(0, &all, CU_DEV_RESOURCE_TYPE_SM));
@@ -160,7 +158,7 @@ static void contexts(const parts& of) {
   CUdevice device = -1;
   CHECK(cuCtxGetDevice(&device));
   EXPECT(device == 0);
-  // Memory is the primary context's.
+  // Memory belongs to the primary context.
   CUdeviceptr memory;
   CHECK(cuMemAlloc(&memory, 64));
   CHECK(cuPointerGetAttribute(&current, CU_POINTER_ATTRIBUTE_CONTEXT, memory));
@@ -171,8 +169,7 @@ static void contexts(const parts& of) {
   CHECK(cuGreenCtxDestroy(green));
 }
 
-// -- streams
-// --------------------------------------------------------------------
+// -- streams ------------------------------------------------------------------
 
 static void streams(const parts& of) {
   printf("streams\n");
@@ -227,11 +224,10 @@ static void streams(const parts& of) {
   ANSWER(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuStreamDestroy(made));
 }
 
-// -- work
-// -----------------------------------------------------------------------
+// -- work ---------------------------------------------------------------------
 
-/// Both halves count, in their streams and their default streams, and what one
-/// did is there when the other goes on.
+/// Both halves count, in their streams and their default streams, and each sees
+/// the other's earlier results.
 static void work(const parts& of) {
   printf("work\n");
   int* count;
@@ -253,7 +249,7 @@ static void work(const parts& of) {
   CHECK(cudaDeviceSynchronize());
   for (int round = 0; round < 50; ++round) {
     auto me = round % 2, other = 1 - me;
-    // By the runtime, while a green context is current.
+    // This uses the runtime while a green context is current.
     CHECK(cuCtxPushCurrent(as[me]));
     add<<<8, 32>>>(count, 1);
     CHECK(cudaGetLastError());
@@ -262,7 +258,7 @@ static void work(const parts& of) {
     CHECK(cudaGetLastError());
     CHECK(cuGreenCtxRecordEvent(greens[me], done));
     CHECK(cuGreenCtxWaitEvent(greens[other], done));
-    // All that came before is there.
+    // All earlier results are visible.
     int seen = -1;
     CHECK(cudaMemcpyAsync(&seen, count, sizeof seen, cudaMemcpyDeviceToHost,
                           made[other]));

@@ -1,4 +1,4 @@
-// What a thread may do that has no current context, as an H200 answers.
+// Calls of a thread without a current context, with the results of an H200.
 // nvcc: -lcuda
 #include "../check.hpp"
 
@@ -9,7 +9,7 @@ __global__ void kernel(int* x) {
   *x += 1;
 }
 
-// What is named by a handle is in a context, and needs no other.
+// A call with a handle uses the handle's context, and needs no current one.
 #define WORKS(call) EXPECT((call) == CUDA_SUCCESS)
 #define NEEDS_ONE(call) EXPECT((call) == CUDA_ERROR_INVALID_CONTEXT)
 

@@ -1,6 +1,6 @@
-// CUDA_VISIBLE_DEVICES hides devices and orders the rest: each choice is tried
-// in a process of its own, which computes on all that it sees and finds out
-// which device a pointer belongs to.
+// CUDA_VISIBLE_DEVICES hides devices and orders the rest. Each choice is tested
+// in a separate process, which computes on all visible devices and queries the
+// device of a pointer.
 #include "../check.hpp"
 
 #include <cstdlib>
@@ -30,7 +30,7 @@ std::string name_of(int device) {
   return out;
 }
 
-/// 0 where a device computes, and its memory is known to be its own.
+/// Returns 0 if a device computes, and its memory is reported as its own.
 int compute(int device) {
   CHECK(cudaSetDevice(device));
   int* data;
@@ -45,7 +45,8 @@ int compute(int device) {
   return out[31] == device + 1 && x.device == device ? 0 : 1;
 }
 
-/// In the child: what it sees must be `wanted`, names with spaces between.
+/// Checks, in the child, that the visible devices are `wanted`, names separated
+/// by spaces.
 int look(const std::string& wanted) {
   int n = 0;
   auto got = cudaGetDeviceCount(&n);
@@ -81,8 +82,8 @@ bool sees(const std::string& choice, const std::string& wanted) {
   return right;
 }
 
-/// The names of all devices, found out in a child: what has called CUDA cannot
-/// be forked.
+/// Returns the names of all devices. It queries them in a child, because a
+/// process that has called CUDA cannot fork.
 std::vector<std::string> all_names() {
   int ends[2];
   if (pipe(ends) != 0)

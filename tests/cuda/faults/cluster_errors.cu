@@ -1,6 +1,5 @@
-// What is refused of clusters of thread blocks, what a device says of them, and
-// what becomes of a kernel that reaches for a block that is not there. An H100
-// answered the same.
+// Refused clusters of thread blocks, queries about clusters, and kernels that
+// access a block which does not exist. An H100 gave the same results.
 // nvcc: -arch=compute_90 -std=c++17
 #include "../check.hpp"
 
@@ -22,7 +21,7 @@ __global__ void __launch_bounds__(128, 1, 4) up_to_four(int* out) {
   *out = 4;
 }
 
-// The value of a block that is not in the cluster, or has ended.
+// Reads from a block that is not in the cluster, or has ended.
 __global__ void reach(int* out, unsigned rank, bool leave, volatile int* gone) {
   __shared__ int value;
   value = 3;
@@ -62,7 +61,7 @@ static cudaError_t launch(void (*kernel)(int*), unsigned grid, int cluster) {
   auto config = shape(grid, cluster);
   auto code = cudaLaunchKernelEx(&config, kernel, out);
   (void)cudaGetLastError();
-  CHECK(cudaDeviceSynchronize()); // a refusal harms nobody
+  CHECK(cudaDeviceSynchronize()); // A refusal is not sticky.
   return code;
 }
 
@@ -98,7 +97,7 @@ static void launches() {
     EXPECT(launch(of_two, grid, 1) == bad && launch(of_two, grid, 4) == bad);
   }
   EXPECT(launch(up_to_four, 16, -1) == ok && launch(up_to_four, 16, 4) == ok);
-  // Together with a cooperative launch.
+  // This combines clusters with a cooperative launch.
   auto config = shape(4, 2);
   attributes[1].id = cudaLaunchAttributeCooperative;
   attributes[1].val.cooperative = 1;
@@ -140,7 +139,7 @@ static void questions() {
   CHECK(cudaGetDevice(&device));
   CHECK(cudaDeviceGetAttribute(&clusters, cudaDevAttrClusterLaunch, device));
   EXPECT(clusters == 1);
-  // `plain` may have more than is portable since launches().
+  // Since launches(), `plain` may have more than the portable size.
   auto x = ask(plain, shape(96, -1));
   EXPECT(x.code == cudaSuccess && x.clusters == 0 && x.size == 16);
   auto of_one = ask(plain, shape(96, 1));
@@ -160,7 +159,8 @@ static void questions() {
   EXPECT(ask(of_two, shape(96, 4)).code == cudaErrorInvalidClusterSize);
 }
 
-/// A fault ends the context: once in each process.
+/// Causes a fault, which ends the context, so it is possible once in each
+/// process.
 static void fault(bool leaves) {
   int* gone;
   CHECK(cudaMalloc(&gone, 4));
@@ -169,7 +169,7 @@ static void fault(bool leaves) {
   CHECK(cudaLaunchKernelEx(&config, reach, out, leaves ? 1u : 5u, leaves,
                            static_cast<volatile int*>(gone)));
   EXPECT(cudaDeviceSynchronize() == cudaErrorLaunchFailure);
-  EXPECT(cudaDeviceSynchronize() == cudaErrorLaunchFailure); // for good
+  EXPECT(cudaDeviceSynchronize() == cudaErrorLaunchFailure); // sticky
 }
 
 int main(int argc, char** argv) {

@@ -1,5 +1,5 @@
-// A kernel that writes where nothing is: the program is told, and from then
-// on every call is.
+// A kernel that writes to an unmapped address: this and every later call
+// returns the error.
 #include <cstdio>
 
 __global__ void stray(int* p) {

@@ -1,5 +1,5 @@
-// An access outside of a surface in the boundary mode that traps ends the
-// kernel with an error, and the program hears of it.
+// An access outside of a surface, in the boundary mode that traps, ends the
+// kernel with an error that the program gets.
 #include <cstdio>
 
 __global__ void store(cudaSurfaceObject_t s, int x, int y) {

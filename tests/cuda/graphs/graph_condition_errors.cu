@@ -1,5 +1,5 @@
-// What a driver answers about conditional nodes of graphs: handles, nodes, and
-// what bodies may do.
+// A driver's results for conditional nodes of graphs: handles, nodes, and
+// operations in bodies.
 // nvcc: -lcuda
 #include "conditional_graph.hpp"
 
@@ -113,7 +113,8 @@ void codes_of_nodes() {
   ANSWER(CUDA_ERROR_INVALID_VALUE, cuGraphGetNodes(body, nullptr, &count));
 }
 
-/// What a body may do is asked when its graph is instantiated.
+/// Checks bodies with forbidden operations, which fail when the graph is
+/// instantiated.
 void codes_of_bodies() {
   CUdeviceptr at = 0;
   CHECK(cuMemAlloc(&at, 16));

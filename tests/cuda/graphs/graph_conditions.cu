@@ -1,5 +1,5 @@
-// Graphs whose conditional nodes choose what is done: if, if and else, while,
-// switch, one in another, by values that kernels set or that are the default.
+// Graphs with conditional nodes: if, if and else, while, switch, and nested
+// ones, by values that kernels set or by default values.
 // nvcc: -lcuda
 #include "conditional_graph.hpp"
 
@@ -28,8 +28,8 @@ __global__ void square(float* x, int n) {
   if (i < n)
     x[i] *= x[i];
 }
-/// One step of the Collatz sequence; whether it goes on, and whether the next
-/// number is odd.
+/// Does one step of the Collatz sequence. Sets whether it continues, and
+/// whether the next number is odd.
 __global__ void look(handle loop, handle odd, const unsigned long long* x,
                      unsigned* steps) {
   if (*x != 1)
@@ -190,7 +190,7 @@ void defaults() {
   conditional b(g.it, {}, off, cudaGraphCondTypeIf);
   kernel(a.body[0], {}, add, did.at, 1u);
   kernel(b.body[0], {}, add, did.at + 1, 1u);
-  // What is set later does not last.
+  // A later value does not last to the next launch.
   kernel(g.it, {a.node, b.node}, set_now, on, 0u);
   kernel(g.it, {a.node, b.node}, set_now, off, 1u);
   executable e(g);
@@ -246,7 +246,7 @@ void other_nodes() {
   EXPECT(left.get(1) == 6);
 }
 
-/// Around conditional nodes a graph may do what a body may not.
+/// A graph with conditional nodes may contain operations that a body may not.
 void among_others() {
   words<unsigned> result(1);
   graph g;
@@ -283,7 +283,7 @@ void among_others() {
   EXPECT(calls == 3);
 }
 
-/// Steps until *left, which gets so much more, is 0.
+/// Adds `from` to *left, and steps until it is 0.
 void count_down(graph& in, unsigned from, unsigned* left, unsigned* done) {
   auto h = in.condition(1, cudaGraphCondAssignDefault);
   auto begin = kernel(in.it, {}, add, left, from);
@@ -291,7 +291,7 @@ void count_down(graph& in, unsigned from, unsigned* left, unsigned* done) {
   kernel(c.body[0], {}, step, h, left, done);
 }
 
-/// Launches are not waited for, and what comes behind them comes behind all.
+/// Launches do not block, and later work comes after all of them.
 void in_order() {
   words<unsigned> left(1), done(1), seen(8);
   cudaStream_t one, two;
@@ -319,7 +319,7 @@ void in_order() {
   CHECK(cudaStreamDestroy(two));
 }
 
-/// More streams wait for a launch than a device has channels.
+/// Makes more streams wait for a launch than a device has channels.
 void awaited_by_many() {
   constexpr int n = 40;
   words<unsigned> left(1), done(1), after(n);

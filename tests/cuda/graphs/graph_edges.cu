@@ -1,6 +1,6 @@
 // nvcc: -lcuda
-// Edges of graphs that say more than that one node comes behind another: a
-// kernel that may start when the one before says so, or has begun.
+// Edges of graphs with edge data: a kernel may start when the previous one
+// allows it, or has begun.
 #include "../check.hpp"
 
 #include <cuda.h>

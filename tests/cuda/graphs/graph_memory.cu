@@ -1,5 +1,5 @@
-// Graphs that allocate and free memory by themselves: made by hand and
-// captured, launched again, freed by others, trimmed, beyond what there is.
+// Graphs that allocate and free memory: built by hand and captured, launched
+// again, freed outside of the graph, trimmed, and beyond the free memory.
 #include "../check.hpp"
 
 #include <cstdio>
@@ -21,7 +21,7 @@ __global__ void add_to(const int* p, int* sum) {
     sum[i] += p[i];
 }
 
-// An error that is asked for, and not left for the next call.
+// Expects an error, and clears it for the next call.
 #define EXPECT_ERROR(call, code)                                               \
   do {                                                                         \
     EXPECT((call) == (code));                                                  \
@@ -102,7 +102,7 @@ size_t attribute(cudaGraphMemAttributeType which) {
   return out;
 }
 
-// A graph of an allocation, a kernel that fills it, and nothing that frees it.
+// Builds a graph of an allocation and a kernel that fills it, without a free.
 struct filler {
   cudaGraph_t graph = new_graph();
   cudaGraphNode_t allocation{}, kernel{};
@@ -116,7 +116,7 @@ struct filler {
   }
 };
 
-// What lives within the graph alone.
+// Tests memory that the graph itself frees.
 void by_hand() {
   int* sum;
   CHECK(cudaMalloc(&sum, bytes));
@@ -126,7 +126,7 @@ void by_hand() {
   auto added =
       add_kernel(f.graph, f.kernel, reinterpret_cast<void*>(add_to), arguments);
   auto freed = add_free(f.graph, added, f.p);
-  // A second one, whose life does not overlap.
+  // A second allocation, whose lifetime does not overlap.
   cudaGraphNode_t other;
   auto* q = static_cast<int*>(add_allocation(f.graph, freed, bytes, other));
   int first = 3;
@@ -136,7 +136,7 @@ void by_hand() {
   void* add_other[] = {&q, &sum};
   filled =
       add_kernel(f.graph, filled, reinterpret_cast<void*>(add_to), add_other);
-  // Copies and fills may name what is not there yet.
+  // Copies and fills may name memory that is not allocated yet.
   int word = 1, *pinned;
   CHECK(cudaMallocHost(&pinned, sizeof(int)));
   cudaGraphNode_t copied;
@@ -173,7 +173,7 @@ void by_hand() {
   CHECK(cudaFree(sum));
 }
 
-// The same from calls of a stream, and one that stays.
+// Captures allocations from a stream, of which one is not freed.
 void captured() {
   int *sum, *part, *kept;
   CHECK(cudaMalloc(&sum, bytes));
@@ -202,7 +202,8 @@ void captured() {
   CHECK(cudaFree(sum));
 }
 
-// Freed outside of the graph, by either call; until then it is not launched.
+// Frees memory outside of the graph, by either call. Before that the graph
+// cannot be launched again.
 void kept() {
   filler f{7};
   EXPECT_ERROR(cudaFree(f.p), cudaErrorInvalidValue);
@@ -220,7 +221,7 @@ void kept() {
   CHECK(cudaFree(f.p));
   EXPECT_ERROR(cudaFree(f.p), cudaErrorInvalidValue);
   launch(x);
-  // In use, it outlives its graph.
+  // Memory in use outlives its graph.
   drop(x, f.graph);
   expect_ramp(f.p, 7);
   CHECK(cudaFree(f.p));
@@ -288,7 +289,7 @@ void what_is_not_allowed() {
   CHECK(cudaGraphDestroy(other));
 }
 
-// A child graph takes its memory along where it is moved.
+// A moved child graph keeps its memory.
 void moved_child() {
   filler f{17};
   auto parent = new_graph();
@@ -339,7 +340,7 @@ void attributes() {
   CHECK(cudaDeviceGraphMemTrim(0));
   EXPECT(attribute(cudaGraphMemAttrReservedMemCurrent) == 0);
   EXPECT(attribute(cudaGraphMemAttrReservedMemHigh) >= high);
-  // The next launch takes memory again.
+  // The next launch allocates memory again.
   launch(x);
   CHECK(cudaStreamSynchronize(stream));
   EXPECT(attribute(cudaGraphMemAttrReservedMemCurrent) >= bytes);
@@ -347,7 +348,7 @@ void attributes() {
   EXPECT_ERROR(cudaDeviceGraphMemTrim(99), cudaErrorInvalidDevice);
 }
 
-// Work under way keeps what is trimmed, and gets nobody else's.
+// Running work keeps its memory while memory is trimmed.
 void trimmed_between() {
   int* sum;
   CHECK(cudaMalloc(&sum, bytes));
@@ -371,7 +372,7 @@ void trimmed_between() {
   CHECK(cudaFree(sum));
 }
 
-// One after the other there is room for both; not for both at one time.
+// There is room for both graphs one after the other, but not at the same time.
 void beyond_what_there_is() {
   size_t free_now, total;
   CHECK(cudaDeviceGraphMemTrim(0));

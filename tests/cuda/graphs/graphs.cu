@@ -48,7 +48,7 @@ size_t nodes_of(cudaGraph_t g) {
   return count;
 }
 
-// A chain in one stream, launched often.
+// Captures a chain in one stream, and launches it often.
 void chain() {
   int* x = make(n * sizeof(int));
   cudaStream_t s;
@@ -64,11 +64,11 @@ void chain() {
   CHECK(cudaStreamIsCapturing(s, &status));
   EXPECT(status == cudaStreamCaptureStatusNone);
   CHECK(cudaDeviceSynchronize());
-  EXPECT(first_of(x) == 0); // nothing was done yet
+  EXPECT(first_of(x) == 0); // No work was done yet.
   EXPECT(nodes_of(g) == 2);
   cudaGraphExec_t e;
   CHECK(cudaGraphInstantiate(&e, g, 0));
-  CHECK(cudaGraphDestroy(g)); // the instance stands by itself
+  CHECK(cudaGraphDestroy(g)); // The instance does not need it.
   for (int i = 0; i < 100; ++i)
     CHECK(cudaGraphLaunch(e, s));
   CHECK(cudaStreamSynchronize(s));
@@ -78,7 +78,7 @@ void chain() {
   CHECK(cudaFree(x));
 }
 
-// Two streams that fork from and join the first.
+// Captures two streams that fork from the first one and join it.
 void fork_and_join() {
   int *a = make(n * sizeof(int)), *b = make(n * sizeof(int)),
       *c = make(n * sizeof(int));
@@ -111,7 +111,7 @@ void fork_and_join() {
   CHECK(cudaGraphLaunch(e, t));
   CHECK(cudaStreamSynchronize(t));
   EXPECT(first_of(c) == 5 + 14);
-  // An unjoined fork is found out.
+  // An unjoined fork is an error.
   CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal));
   CHECK(cudaEventRecord(forked, s));
   CHECK(cudaStreamWaitEvent(t, forked, 0));
@@ -120,7 +120,7 @@ void fork_and_join() {
   EXPECT(cudaStreamEndCapture(s, &none) == cudaErrorStreamCaptureUnjoined);
   EXPECT(none == nullptr);
   (void)cudaGetLastError();
-  add<<<n / 256, 256, 0, t>>>(b, 1); // both are themselves again
+  add<<<n / 256, 256, 0, t>>>(b, 1); // Neither stream captures any more.
   CHECK(cudaStreamSynchronize(t));
   EXPECT(first_of(b) == 15);
   CHECK(cudaGraphExecDestroy(e));
@@ -138,7 +138,7 @@ void CUDART_CB count_up(void* data) {
   ++*static_cast<int*>(data);
 }
 
-// Nodes and edges by hand, with every common kind.
+// Builds nodes and edges of every common kind by hand.
 void by_hand() {
   int* x = make(n * sizeof(int));
   std::vector<int> from(n, 3), to(n, 0);
@@ -169,19 +169,19 @@ void by_hand() {
   h.fn = count_up;
   h.userData = &called;
   CHECK(cudaGraphAddHostNode(&host, g, &out, 1, &h));
-  by = 9; // the argument was taken when the node was made
+  by = 9; // has no effect, because the node copied the argument
   CHECK(cudaGraphInstantiate(&e, g, 0));
   CHECK(cudaGraphLaunch(e, nullptr));
   CHECK(cudaDeviceSynchronize());
   EXPECT(called == 1);
   for (int v : to)
     EXPECT(v == 12);
-  // What the host holds at the launch is what is copied.
+  // The launch copies the host's present bytes.
   from.assign(n, 10);
   CHECK(cudaGraphLaunch(e, nullptr));
   CHECK(cudaDeviceSynchronize());
   EXPECT(to[n - 1] == 40);
-  // Another argument, for the instance alone.
+  // This changes the argument of the instance only.
   by = 6;
   CHECK(cudaGraphExecKernelNodeSetParams(e, times, &k));
   CHECK(cudaGraphLaunch(e, nullptr));
@@ -213,7 +213,7 @@ cudaGraph_t captured(cudaStream_t s, int* x, int by, int often) {
   return g;
 }
 
-// An instance that is updated as a whole, a child graph, and a clone.
+// Updates a whole instance, and uses a child graph and a clone.
 void update_child_and_clone() {
   int* x = make(n * sizeof(int));
   cudaStream_t s;
@@ -271,7 +271,7 @@ void update_child_and_clone() {
   CHECK(cudaFree(x));
 }
 
-// What may not happen under capture ends it.
+// Forbidden calls end a capture.
 void forbidden() {
   int* x = make(n * sizeof(int));
   cudaStream_t s;
@@ -294,7 +294,7 @@ void forbidden() {
          cudaErrorStreamCaptureUnsupported);
   (void)cudaGetLastError();
   CHECK(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
-  CHECK(cudaMalloc(&y, 16)); // relaxed: on one's own risk
+  CHECK(cudaMalloc(&y, 16)); // The relaxed mode allows it.
   CHECK(cudaStreamEndCapture(s, &g));
   EXPECT(nodes_of(g) == 0);
   CHECK(cudaGraphDestroy(g));

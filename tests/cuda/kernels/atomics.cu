@@ -9,13 +9,13 @@ struct results {
   unsigned wrapped, countdown, bits_or, bits_and, bits_xor, locked;
   u64 add64, largest64, cas64;
   float sum;
-  int old_values; // how often each old value was seen: must be once
+  int old_values; // how often each old value was seen, which must be once
 };
 
 __global__ void all(results* r, unsigned char* seen) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   int old = atomicAdd(&r->add, 1);
-  seen[old] = 1; // every thread gets another old value
+  seen[old] = 1; // Every thread gets a different old value.
   atomicSub(&r->sub, 2);
   atomicMin(&r->smallest, -i);
   atomicMax(&r->largest, i * 3);

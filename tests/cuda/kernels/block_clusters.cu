@@ -1,5 +1,5 @@
-// Clusters of thread blocks: where a block is in its cluster, shared memory of
-// the others, and their common barrier.
+// Clusters of thread blocks: a block's position in its cluster, shared memory
+// of the other blocks, and their common barrier.
 // nvcc: -arch=compute_90 -std=c++17
 #include "../check.hpp"
 
@@ -29,7 +29,7 @@ static cudaError_t launch(void (*kernel)(Kernel...), dim3 grid, dim3 block,
 struct place {
   unsigned cluster[3], clusters[3], in_cluster[3], blocks[3];
   unsigned rank, size, asked;
-  bool agrees; // with what cooperative groups say
+  bool agrees; // whether it agrees with cooperative groups
 };
 
 __global__ void where(place* out) {
@@ -90,7 +90,7 @@ static void check_places(dim3 grid, dim3 cluster, bool asked) {
   }
 }
 
-// A histogram whose bins are dealt out to the blocks of a cluster.
+// Computes a histogram whose bins are distributed over the blocks of a cluster.
 __global__ void histogram(const int* in, int n, int bins_each, int* out) {
   extern __shared__ int bins[];
   auto group = cg::this_cluster();
@@ -127,8 +127,8 @@ static void check_histogram(unsigned cluster) {
   CHECK(cudaFree(dev_out));
 }
 
-// Values go round the ring of a cluster that the kernel asks for itself. A
-// block arrives, does something else, and waits later.
+// Passes values around a ring of blocks, in a cluster that the kernel
+// specifies. A block arrives at the barrier, does other work, and waits later.
 __global__ void __cluster_dims__(4, 1, 1) ring(int rounds, int* out) {
   __shared__ int box[2][64];
   auto group = cg::this_cluster();
@@ -162,8 +162,8 @@ static void check_ring() {
     }
 }
 
-// The address in the window of shared memory of what another block of the
-// cluster has at this one.
+// Returns the address, in the window of shared memory, at which another block
+// of the cluster has the same variable.
 __device__ unsigned at_block(unsigned here, unsigned rank) {
   unsigned there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;"
@@ -172,7 +172,7 @@ __device__ unsigned at_block(unsigned here, unsigned rank) {
   return there;
 }
 
-// A barrier in memory whose first phase is over when so many bytes have come.
+// Makes the barrier's first phase end when so many bytes have arrived.
 __device__ void expect_bytes(unsigned barrier, unsigned bytes) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier));
   asm volatile("fence.mbarrier_init.release.cluster;");
@@ -192,8 +192,8 @@ __device__ void await_bytes(unsigned barrier) {
                  : "memory");
 }
 
-// The addresses themselves: of the window of shared memory, and generic ones
-// that a block hands to another without further ado.
+// Tests addresses in the window of shared memory, and generic addresses that
+// one block passes to another.
 __global__ void addresses(unsigned* out) {
   __shared__ unsigned value, sum;
   __shared__ unsigned* of_others[8];
@@ -257,7 +257,7 @@ static void check_addresses() {
   }
 }
 
-// Threads that have exited are not waited for, also those that had arrived.
+// A barrier does not wait for exited threads, even if they had arrived before.
 __global__ void leavers(int* out) {
   __shared__ int flag;
   auto group = cg::this_cluster();
@@ -272,7 +272,7 @@ __global__ void leavers(int* out) {
   asm volatile("barrier.cluster.wait;");
   if (group.block_rank() == group.num_blocks() - 1 && threadIdx.x == 0)
     out[blockIdx.x / group.num_blocks()] = flag;
-  // The last phase: some arrive and do not stay to wait.
+  // In the last phase some threads arrive and exit without waiting.
   asm volatile("barrier.cluster.arrive;");
   if (threadIdx.x % 3 == 2)
     return;
@@ -286,10 +286,11 @@ static void check_leavers() {
   CHECK(cudaMemcpy(got, dev, sizeof got, cudaMemcpyDeviceToHost));
   CHECK(cudaFree(dev));
   for (int x : got)
-    EXPECT(x == 21); // of 32 threads, those that stayed
+    EXPECT(x == 21); // 21 of 32 threads did not exit.
 }
 
-// A block sends another a tile, whose barrier in memory hears of it.
+// Sends a tile from one block to another, and signals the other's barrier in
+// memory.
 __global__ void send(int* out) {
   __shared__ alignas(16) int mine[128];
   __shared__ alignas(16) int theirs[128];
@@ -328,8 +329,8 @@ static void check_send() {
     EXPECT(got[i] == (i / threads ^ 1) * 1000 + i % threads);
 }
 
-// The first block brings a row to all blocks at once, and each sends the next
-// one a word; a barrier in memory hears of both.
+// The first block copies a row to all blocks at once, and each block sends a
+// word to the next one. Both signal a barrier in memory.
 __global__ void spread(const int* in, int* out) {
   __shared__ alignas(16) int row[64];
   __shared__ alignas(8) unsigned long long bar, word;
@@ -383,7 +384,7 @@ static void check_spread() {
   }
 }
 
-// The sum over a cluster, by its first block.
+// Computes the sum over a cluster, in its first block.
 __global__ void reduce(const float* in, float* out) {
   __shared__ float part;
   auto group = cg::this_cluster();

@@ -23,7 +23,7 @@ __global__ void in_tiles(const int* in, int* of_tile, int* odd_ranks) {
 __global__ void in_grid(int* data, int n) {
   cg::grid_group grid = cg::this_grid();
   for (int round = 0; round < 4; ++round) {
-    // Everybody reads what another block wrote in the round before.
+    // Each thread reads what another block wrote in the previous round.
     int mine = data[(grid.thread_rank() + 64) % n];
     grid.sync();
     data[grid.thread_rank()] = mine + 1;

@@ -9,7 +9,7 @@ constexpr unsigned nothing = 0, sum_only = 1, whole_prefix = 2;
 
 __device__ unsigned next_tile;
 
-// The status and the value in one word, so that they are seen together.
+// Packs status and value into one word, so that they are read together.
 __device__ unsigned long long pack(unsigned status, unsigned value) {
   return (unsigned long long)status << 32 | value;
 }
@@ -53,7 +53,7 @@ __global__ __launch_bounds__(threads) void scan(const unsigned* in,
     atomicExch(&state[t], pack(t == 0 ? whole_prefix : sum_only, total));
   if (threadIdx.x < 32) {
     unsigned before = 0;
-    // 32 tiles at a time, until one knows all of its prefix.
+    // Reads 32 tiles at a time, until one has its whole prefix.
     for (int last = int(t) - 1; last >= 0; last -= 32) {
       int mine = last - int(threadIdx.x);
       unsigned long long seen = pack(whole_prefix, 0);

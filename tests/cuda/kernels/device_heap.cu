@@ -79,7 +79,7 @@ __global__ void strange_sizes(int* wrong) {
   free(nullptr);
 }
 
-// Gives what it got back: the next kernel gets as much again.
+// Frees everything that it got, so that the next kernel gets as much again.
 __global__ void exhaust(int* got) {
   void* first = nullptr;
   int count = 0;

@@ -1,5 +1,5 @@
-// What kernels print arrives on stdout at the latest when the host
-// synchronises.
+// The output of kernels arrives on stdout when the host synchronises, or
+// before.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

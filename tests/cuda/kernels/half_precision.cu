@@ -26,7 +26,7 @@ int main() {
     return 1;
   }
   for (int i = 0; i < 32; ++i) {
-    // All exact but the third of i, which both sides round to nearest.
+    // All are exact except the third of i, which both sides round to nearest.
     float want[5] = {0.25f * i * i + 1, 3.5f * i, 2.0f * (1 + i),
                      __half2float(__float2half(i / 3.0f)), 0};
     for (int k = 0; k < 5; ++k) {

@@ -33,7 +33,7 @@ __device__ void exact(V a, V b, V c, V* out) {
   out[17] = V(__hfma(a.x, b.x, c.y), __hdiv(a.x, b.y));
 }
 
-// The same in double, rounded once: exact for numbers of so few bits.
+// Computes the same in double and rounds once, which is exact for so few bits.
 struct pair {
   double x, y;
 };
@@ -86,7 +86,7 @@ __global__ void approximate(const __half2* in, int n, float2* out) {
     out[i * functions + k] = __half22float2(r[k]);
 }
 
-// Sums in every way that there is.
+// Adds atomically in every way.
 __global__ void atomics(__half* h, __half2* h2, __nv_bfloat16* b,
                         __nv_bfloat162* b2) {
   atomicAdd(h, __float2half(0.5f));

@@ -1,4 +1,4 @@
-// Integer instructions against what the host makes of the same numbers.
+// Integer instructions, compared with the host's results.
 #include <cstdint>
 #include <cstdio>
 

@@ -1,5 +1,5 @@
-// One launch for a whole reduction: the block that finishes last, found with
-// a counter behind a fence, adds up what the others left.
+// A whole reduction in one launch: the last block to finish, found by a counter
+// after a fence, adds up the results of the others.
 #include <cstdio>
 
 __device__ unsigned finished = 0;

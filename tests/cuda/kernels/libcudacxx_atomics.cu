@@ -80,8 +80,8 @@ int try_type(const char* type) {
          try_scope<T, cuda::thread_scope_block>(type, "block");
 }
 
-// Producer and consumer: what is written before a release is seen after the
-// acquire. The consumer begins first.
+// Producer and consumer: writes before a release are visible after the acquire.
+// The consumer begins first.
 __global__ void hand_over(cuda::atomic<int, cuda::thread_scope_device>* flag,
                           volatile int* payload, int* seen) {
   if (threadIdx.x != 0)
@@ -113,7 +113,7 @@ __global__ void others(float* f, double* d, int** p, cuda::std::atomic_flag* a,
   cuda::atomic_ref<int*, cuda::thread_scope_device>(*p).fetch_add(2);
   if (!a->test_and_set())
     atomicAdd(first, 1);
-  // The header's own does not compile for 16 bytes.
+  // The header's own function does not compile for 16 bytes.
   pair old = atomicExch(wide + 1, pair{i, i}), assumed;
   do {
     assumed = old;

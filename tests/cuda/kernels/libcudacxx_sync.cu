@@ -13,7 +13,8 @@
 namespace cg = cooperative_groups;
 using block_barrier = cuda::barrier<cuda::thread_scope_block>;
 
-// Each thread reads in every phase what its neighbour wrote in the last.
+// In every phase each thread reads what its neighbour wrote in the previous
+// one.
 __global__ void phases(int* out, int rounds) {
   __shared__ block_barrier barrier;
   __shared__ int line[2][96];
@@ -73,7 +74,7 @@ __global__ void across_blocks(grid_barrier* b, const int* phases, int* wrong) {
   }
 }
 
-// A latch opens when every block has written; a semaphore lets few in at once.
+// A latch opens when every block has written. A semaphore admits few at a time.
 using device_latch = cuda::latch<cuda::thread_scope_device>;
 using device_semaphore = cuda::counting_semaphore<cuda::thread_scope_device, 3>;
 
@@ -99,7 +100,7 @@ __global__ void gates(device_latch* l, device_semaphore* s, int* data,
   }
 }
 
-// Loads of the next piece go on while this one is summed.
+// Loads the next piece while it sums this one.
 template <int Stages>
 __global__ void pipelined(const int* in, int pieces, long long* out) {
   constexpr int piece = 128;
@@ -119,14 +120,14 @@ __global__ void pipelined(const int* in, int pieces, long long* out) {
       pipe.producer_commit();
     }
     pipe.consumer_wait();
-    // Somebody else's element, to see that all of it came.
+    // Reads another thread's element, to check that all of the piece arrived.
     sum += staged[p % Stages * piece + (threadIdx.x * 37 + 5) % piece];
     pipe.consumer_release();
   }
   out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
-// A bulk copy that a barrier hears of.
+// Makes a bulk copy that signals a barrier.
 __global__ void copied_at_once(const int4* in, int4* out, int count) {
   __shared__ alignas(16) int4 staged[64];
   __shared__ block_barrier barrier;

@@ -1,5 +1,5 @@
-// Arrays of a thread's own, indexed at run time, and loops that threads of a
-// warp leave at different times.
+// Local arrays that are indexed at run time, and loops that threads of a warp
+// leave at different times.
 #include <cstdio>
 
 __global__ void sort_own(const unsigned* in, unsigned* out, int* lengths) {
@@ -19,7 +19,7 @@ __global__ void sort_own(const unsigned* in, unsigned* out, int* lengths) {
   }
   out[t] = own[n / 2];
 
-  // Collatz: from 1 to 350 rounds.
+  // The Collatz sequence takes 1 to 350 rounds.
   unsigned long long c = t + 1;
   int length = 0;
   while (c != 1) {

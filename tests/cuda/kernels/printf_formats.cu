@@ -1,12 +1,12 @@
-// Every format that the programming guide has for printf on the device gives
-// what the host's printf gives.
+// Every format of the programming guide for printf on the device gives the same
+// output as the host's printf.
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <unistd.h>
 
-// The lines, for either side.
+// Prints the lines, for both sides.
 #define LINES(say)                                                             \
   say("%d|%5d|%-5d|%05d|%+d|% d|%.3d\n", 42, 42, 42, 42, 42, 42, 7);           \
   say("%i %u %x %X %o %#x %#o\n", -1, 4000000000u, 48879u, 48879u, 8u, 255u,   \
@@ -48,8 +48,8 @@ static void on_host(const char* format, ...) {
   text += line;
 }
 
-// A message of a thread is in one piece, and a warp's are in order. Of two
-// warps either may come first.
+// A thread's message is in one piece, and the messages of a warp are in order.
+// Two warps may print in any order.
 __global__ void many() {
   if (threadIdx.x % 2 == 0)
     printf("thread %d says %s\n", threadIdx.x,

@@ -1,11 +1,11 @@
-// Locks that the lanes of a warp take from one another, in the shapes that
-// programs use: only a GPU whose lanes progress independently finishes them.
+// Locks for which the lanes of a warp compete, in several common forms. They
+// end only on a GPU whose lanes progress independently.
 #include <cstdio>
 
 __device__ int mutex, tickets, serving;
 __device__ long long guarded[4];
 
-// Try, work inside the branch, leave.
+// Tries the lock in a loop, and works inside the branch.
 __global__ void try_in_a_loop(int rounds) {
   for (int r = 0; r < rounds; ++r) {
     bool done = false;
@@ -21,7 +21,7 @@ __global__ void try_in_a_loop(int rounds) {
   }
 }
 
-// Lock and unlock as functions: the loop ends before the work begins.
+// Locks and unlocks by functions, so the loop ends before the work begins.
 __device__ void lock(int* m) {
   while (atomicCAS(m, 0, 1) != 0) {
   }
@@ -39,7 +39,7 @@ __global__ void as_functions(int rounds) {
   }
 }
 
-// First come, first served, between lanes and blocks, with a pause.
+// Takes tickets, so that lanes and blocks get the lock in order, with a pause.
 __global__ void ticket_lock() {
   int mine = atomicAdd(&tickets, 1);
   unsigned pause = 8;
@@ -53,7 +53,7 @@ __global__ void ticket_lock() {
   atomicAdd(&serving, 1);
 }
 
-// Many locks, of a hash table whose chains the lanes lengthen.
+// Uses many locks, in a hash table whose chains the lanes extend.
 struct node {
   int key, next;
 };
@@ -74,7 +74,7 @@ __global__ void insert(node* nodes, int* heads, int* locks, int buckets,
   }
 }
 
-// A chain of lanes: each waits for the one before, the last runs first.
+// Makes each lane wait for the previous one, while the last lane runs first.
 __global__ void chain(int* out) {
   __shared__ volatile int turn;
   turn = 0;

@@ -1,4 +1,4 @@
-// Tensor maps: what making one answers, and kernels that copy by them where the
+// Tensor maps: the results of making them, and kernels that copy by them if the
 // device can.
 // nvcc: -lcuda
 #include "../check.hpp"
@@ -7,11 +7,11 @@
 #include <cstring>
 #include <vector>
 
-// A matrix of floats, and the part of it that a block copies.
+// The size of a matrix of floats, and of the part that a block copies.
 const uint64_t columns = 256, lines = 64;
 const uint32_t tile_columns = 32, tile_lines = 8;
 
-/// The arguments of a map, right as they are here.
+/// Holds the arguments of a map. The defaults are valid.
 struct arguments {
   CUtensorMapDataType type = CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
   uint32_t rank = 2;
@@ -52,13 +52,14 @@ static CUresult wide(CUtensorMap* out, const arguments& a) {
 
 static bool has_maps = false;
 
-/// What a real driver (580) answers on an H200, and on a device without maps.
+/// Expects the result of a real driver (580) on an H200, or on a device without
+/// maps.
 static void expect(CUresult got, CUresult code, const char* what) {
   printf("  %s: %s\n", what, error_name(got));
   EXPECT(got == (has_maps ? code : CUDA_ERROR_NOT_SUPPORTED));
 }
 
-/// One call with arguments of which `change` makes others, and its answer.
+/// Makes one call with arguments that `change` modifies, and checks its result.
 template <class Make, class Change>
 void answer(CUresult code, const char* what, Make make, arguments a,
             Change change) {
@@ -152,7 +153,8 @@ static void answers_to_places(const arguments& a) {
   auto* there = reinterpret_cast<void*>(a.address + 64);
   auto bad = CUDA_ERROR_INVALID_VALUE;
   expect(tiled(nullptr, a), bad, "no map");
-  // Whatever is said of alignment.
+  // The driver accepts this, although the documentation requires more
+  // alignment.
   expect(tiled(at(16), a), CUDA_SUCCESS, "a map at 16");
   expect(tiled(at(32), a), CUDA_SUCCESS, "a map at 32");
   expect(tiled(at(64), a), CUDA_SUCCESS, "a map at 64");
@@ -171,10 +173,9 @@ static void answers_to_places(const arguments& a) {
   CHECK(cuCtxPushCurrent(current));
 }
 
-// -- copies by maps
-// ---------------------------------------------------------------
+// -- copies by maps -----------------------------------------------------------
 
-// Thread i of 256 takes element i of the tile at (x, y), as the copy left it in
+// Thread i of 256 reads element i of the tile at (x, y), as the copy left it in
 // shared memory.
 static const char* const kernels = R"(
 .version 8.0
@@ -246,7 +247,8 @@ struct copier {
   }
 };
 
-/// Element (column, line) of a matrix that begins at `from`; 0 outside.
+/// Returns element (column, line) of a matrix that begins at `from`, or 0
+/// outside.
 static float element(int column, int line, int from) {
   return column < static_cast<int>(columns) && line < static_cast<int>(lines)
              ? static_cast<float>(from + line * static_cast<int>(columns) +
@@ -254,8 +256,8 @@ static float element(int column, int line, int from) {
              : 0.0f;
 }
 
-/// Where a swizzle of 128 bytes puts an element of a line of 32 floats: the
-/// pieces of 16 bytes change places by the line's number.
+/// Returns where a swizzle of 128 bytes puts an element of a line of 32 floats:
+/// the line's number permutes the pieces of 16 bytes.
 static int swizzled(int column, int line) {
   return ((column / 4) ^ (line % 8)) * 4 + column % 4;
 }
@@ -276,11 +278,11 @@ static void copies(arguments a) {
   CHECK(tiled(&map, a));
   expect_tile(copy.tile(map, 0, 0), 0, 0, 0, false);
   expect_tile(copy.tile(map, 40, 12), 40, 12, 0, false);
-  // Beyond the edges there is nothing.
+  // Elements beyond the edges are zero.
   expect_tile(copy.tile(map, 240, 60), 240, 60, 0, false);
   printf("tiles are as they should be\n");
 
-  // The second half is another matrix.
+  // The second half of the memory is another matrix.
   alignas(64) CUtensorMap moved = map, made;
   auto there = a;
   there.address += columns * lines * 4;
@@ -297,7 +299,7 @@ static void copies(arguments a) {
   expect_tile(copy.tile(map, 32, 24), 32, 24, 0, true);
   printf("and swizzled\n");
 
-  // Made again and again, as at each launch.
+  // Makes many maps, as a program does at each launch.
   for (int i = 0; i < 1000; ++i) {
     CHECK(tiled(&made, a));
     EXPECT(memcmp(&map, &made, sizeof made) == 0);

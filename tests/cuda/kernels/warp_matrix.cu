@@ -12,7 +12,7 @@
 using namespace nvcuda;
 constexpr int n = 128;
 
-// A tile of 16 x 16 a warp; B is stored by columns.
+// Each warp computes a tile of 16 x 16. B is stored by columns.
 template <class T, class Sum>
 __global__ void with_wmma(const T* a, const T* b, Sum* c) {
   int warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
@@ -71,7 +71,7 @@ __device__ unsigned shared_address(const void* p) {
   return static_cast<unsigned>(__cvta_generic_to_shared(p));
 }
 
-// As libraries do it: copies that run ahead, ldmatrix, mma. A block is one
+// Uses asynchronous copies, ldmatrix and mma, like libraries. A block is one
 // warp and computes 16 x 8.
 __global__ void with_mma(const __half* a, const __half* b, float* c) {
   __shared__ alignas(16) __half x[2][16 * 16], y[2][8 * 16];
@@ -144,7 +144,7 @@ static T* upload(const std::vector<int>& x) {
   return out;
 }
 
-// Small integers: all sums are exact in every format.
+// Uses small integers, so that all sums are exact in every format.
 template <class T, class Sum, class Kernel>
 static bool check(const char* what, Kernel kernel, dim3 grid, dim3 block,
                   int factor) {

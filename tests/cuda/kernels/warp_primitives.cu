@@ -29,7 +29,7 @@ __global__ void run(unsigned out[kinds][32]) {
   for (int offset = 16; offset; offset /= 2)
     d += __shfl_xor_sync(all, d, offset);
   out[12][lane] = (unsigned)d;
-  // One bit from each lane: the number of lanes below that vote yes.
+  // Counts the lower lanes that vote yes, by one bit from each lane.
   unsigned votes = __ballot_sync(all, lane % 4 == 1);
   out[13][lane] = __popc(votes & ((1u << lane) - 1));
 }

@@ -1,5 +1,5 @@
-// A vector of up to 16 bytes comes and goes at once, if it is aligned: scans
-// that look back (CUB's) keep a state and a value in one, and read it while
+// An aligned vector of up to 16 bytes is read and written at once. CUB's scans
+// with look-back keep a state and a value in one vector, and read it while
 // another block writes it.
 #include "../check.hpp"
 
@@ -91,13 +91,13 @@ __device__ void write(ushort4* p, ushort4 v) {
                : "memory");
 }
 
-/// Where a lane's vector lies: one after the other, backwards, or far apart.
+/// Returns where a lane's vector lies: in order, backwards, or far apart.
 __device__ int place_of(int shape) {
   int lane = threadIdx.x;
   return shape == 0 ? lane : shape == 1 ? 31 - lane : lane * 5 % 32;
 }
 
-/// One block writes, and one reads until the other is done.
+/// One block writes, and another one reads until the first is done.
 template <class V>
 __global__ void race(V* at, int shape, int lanes, unsigned* torn,
                      volatile int* done) {

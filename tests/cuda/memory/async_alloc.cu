@@ -49,15 +49,15 @@ int main() {
     }
   }
   TRY(cudaFreeAsync(sum, s));
-  // An ordinary free takes such memory as well, once its stream is idle.
+  // An ordinary free accepts such memory too, once its stream is idle.
   int* other;
   TRY(cudaMallocAsync(&other, 1 << 20, s));
   TRY(cudaStreamSynchronize(s));
   TRY(cudaFree(other));
   cudaMemPool_t pool;
   TRY(cudaDeviceGetDefaultMemPool(&pool, 0));
-  // What was freed in no stream's order stays among what is used: the driver's
-  // own account.
+  // In the driver's account, memory that an ordinary free released still counts
+  // as used.
   unsigned long long used = 0;
   TRY(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
   if (used != 1 << 20) {

@@ -1,4 +1,4 @@
-// Large and oddly sized copies there and back, whole and in overlapping
+// Large and oddly sized copies to the device and back, whole and in overlapping
 // pieces.
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Text as bytes: upper case, word count, search, byte-wise atomics' absence.
+// Text as bytes: upper case, word count, and search, without atomics on bytes.
 #include <cctype>
 #include <cstdio>
 #include <cstring>

@@ -1,4 +1,4 @@
-// Ordinary memory, page-locked afterwards, used by copies and by kernels.
+// Copies and kernels use ordinary memory that is page-locked later.
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -48,7 +48,7 @@ int main() {
       return 1;
     }
   }
-  // No longer page-locked, it is still good for copies.
+  // Copies still work when it is no longer page-locked.
   CHECK(cudaMemcpy(dev, host, bytes, cudaMemcpyHostToDevice));
   CHECK(cudaStreamDestroy(stream));
   CHECK(cudaFree(dev));

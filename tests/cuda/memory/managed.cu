@@ -1,6 +1,6 @@
 // nvcc: -lcuda
-// Managed memory as programs use it: touched by the host, by kernels and by
-// copies in turn, in pieces and as linked nodes, and what can be asked of it.
+// Managed memory as programs use it: host, kernels and copies touch it in turn,
+// in pieces and as linked nodes. Also tests its attributes.
 #include "../check.hpp"
 
 #include <cuda.h>
@@ -31,7 +31,7 @@ void launch_add(int* x, int n, int by, cudaStream_t in = nullptr) {
   CHECK(cudaGetLastError());
 }
 
-// Host and device in turn; the size is no multiple of anything.
+// Host and device write in turn. The size is not a multiple of a page.
 void turns(int n) {
   int* x = managed<int>(n);
   std::iota(x, x + n, 0);
@@ -41,7 +41,7 @@ void turns(int n) {
     EXPECT(x[0] == 1001 * round - round + (round - 1));
     EXPECT(x[n / 2] == n / 2 + 1000 * round);
     EXPECT(x[n - 1] == n - 1 + 1000 * round);
-    ++x[0]; // one write in a page that is otherwise only read
+    ++x[0]; // the only write in a page that is otherwise read
   }
   launch_add(x, n, -3000);
   CHECK(cudaDeviceSynchronize());
@@ -51,7 +51,7 @@ void turns(int n) {
   CHECK(cudaFree(x));
 }
 
-// Only a part of a large piece is ever touched.
+// Touches only a part of a large allocation.
 void sparse() {
   constexpr std::size_t bytes = std::size_t{256} << 20;
   auto* x = managed<int>(bytes / sizeof(int));
@@ -78,7 +78,8 @@ __global__ void sum_list(const node* first, int* out) {
   *out = all;
 }
 
-// Pointers in managed memory to managed memory, allocated right into it.
+// Builds a list whose pointers are in managed memory and point to managed
+// memory.
 void list() {
   node* first = nullptr;
   CHECK(cudaMallocManaged(&first, sizeof(node)));
@@ -95,7 +96,8 @@ void list() {
   sum_list<<<1, 1>>>(first, out);
   CHECK(cudaDeviceSynchronize());
   EXPECT(*out == 200 * 201 / 2);
-  // Allocating into memory that the device has at this time.
+  // The allocation writes its pointer to memory that the device has at this
+  // time.
   sum_list<<<1, 1>>>(first, out);
   CHECK(cudaDeviceSynchronize());
   CHECK(cudaMallocManaged(&last->next, sizeof(node)));
@@ -111,8 +113,8 @@ void list() {
   CHECK(cudaFree(out));
 }
 
-// A managed pointer serves as host and as device pointer of a copy; what was
-// copied or filled is there when the call returns.
+// A managed pointer is valid as host and as device pointer of a copy. The
+// result of a copy or a memset is visible when the call returns.
 void copies() {
   constexpr int n = 50000;
   constexpr std::size_t bytes = n * sizeof(int);
@@ -135,7 +137,7 @@ void copies() {
   EXPECT(a[0] == 78);
   CHECK(cudaMemset(a, 0x11, bytes));
   EXPECT(a[0] == 0x11111111 && a[n - 1] == 0x11111111);
-  std::memcpy(a, b, bytes); // host code, both sides managed
+  std::memcpy(a, b, bytes); // a host copy between managed memory
   CHECK(cudaMemcpyAsync(h.data(), a, bytes, cudaMemcpyDefault));
   CHECK(cudaDeviceSynchronize());
   EXPECT(h[n - 1] == n + 5);
@@ -159,7 +161,7 @@ void CUDART_CB sum_up(void* data) {
     s->sum += s->numbers[i];
 }
 
-// A host function touches what the stream's work before it wrote, while other
+// A host function touches results of earlier work in its stream, while other
 // threads wait for the device.
 void host_function() {
   constexpr int n = 30000;
@@ -177,8 +179,8 @@ void host_function() {
   CHECK(cudaFree(s));
 }
 
-// A parameter block that lies in managed memory, with the host and with the
-// device.
+// Launches with a parameter block in managed memory that the host or the device
+// has.
 void parameters() {
   struct block {
     int* x;
@@ -205,7 +207,7 @@ void parameters() {
   CHECK(cudaFree(p));
 }
 
-// Several threads touch the same and different pages at once.
+// Several threads touch the same and different pages at the same time.
 void threads() {
   constexpr int n = 1 << 20;
   int* x = managed<int>(n);

@@ -1,5 +1,6 @@
-// A program with a SIGSEGV handler of its own, set before and after its first
-// managed memory: it gets its own faults, and none of managed memory's.
+// A program sets its own SIGSEGV handler, before and after it first allocates
+// managed memory. The handler gets the program's faults, and none of managed
+// memory.
 #include "../check.hpp"
 
 #include <cuda_runtime.h>
@@ -65,7 +66,7 @@ int main() {
   provoke(closed);
   EXPECT(second_seen == 1 && first_seen == 2);
 
-  // Without one, the program ends as it would anywhere.
+  // Without a handler, a fault ends the program as usual.
   add<<<1, 32>>>(x, 1);
   CHECK(cudaDeviceSynchronize());
   std::fflush(stdout);

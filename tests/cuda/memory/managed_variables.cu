@@ -1,5 +1,5 @@
-// __managed__ variables: read and written by name on both sides, the host first
-// and the device first, and beside ordinary variables of the device.
+// __managed__ variables: host and device read and write them by name, in either
+// order, together with ordinary device variables.
 #include "../check.hpp"
 
 #include <cuda_runtime.h>
@@ -29,7 +29,7 @@ __global__ void work() {
 }
 
 int main() {
-  // The first touch is the host's, before any call.
+  // The host touches it first, before any call.
   EXPECT(counter == 41);
   EXPECT(table[1] == 2.5 && table[2] == 0);
   ++counter;

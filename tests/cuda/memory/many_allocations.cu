@@ -1,5 +1,5 @@
-// Ten thousand small allocations at once: apart from one another, each with
-// its own content.
+// Ten thousand small allocations at once, which do not overlap and keep their
+// contents.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -53,7 +53,7 @@ int main() {
       return 1;
     }
   }
-  // Free in another order than they came.
+  // Frees them in a different order.
   std::reverse(order.begin(), order.end());
   for (int i : order) {
     if (cudaFree(pointers[i]) != cudaSuccess) {

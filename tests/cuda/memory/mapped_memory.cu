@@ -1,4 +1,4 @@
-// Host memory that kernels read and write where it is.
+// Host memory that kernels read and write in place.
 #include <cstdio>
 
 __global__ void negate(const int* in, int* out, int n) {

@@ -1,5 +1,5 @@
-// A program that has memory all over its addresses before it begins with CUDA:
-// V8 (Node.js) and Chromium ask for places at random below 64 TiB.
+// A program that maps memory at random addresses before it uses CUDA, like V8
+// (Node.js) and Chromium, which choose addresses below 64 TiB.
 #include "../check.hpp"
 
 #include <cstdint>

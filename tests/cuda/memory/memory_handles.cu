@@ -1,6 +1,6 @@
 // nvcc: -lcuda
-// Memory that one process makes and another one maps, handed over as file
-// descriptors: what cuMemCreate made, and what is allocated from a pool.
+// Memory that one process makes and another one maps, passed as file
+// descriptors: memory of cuMemCreate, and allocations of a pool.
 #include "../sharing/two_processes.hpp"
 
 #include <cstdint>
@@ -37,7 +37,7 @@ static unsigned* numbers(CUdeviceptr at) {
   return reinterpret_cast<unsigned*>(at);
 }
 
-/// The last device, so that it is to be told from the first.
+/// Uses the last device, to distinguish it from the default one.
 static void start() {
   int count = 0;
   CHECK(cudaGetDeviceCount(&count));
@@ -60,7 +60,7 @@ static CUmemGenericAllocationHandle create(size_t bytes, unsigned types) {
   return out;
 }
 
-/// At addresses of this process's choice.
+/// Maps the memory at addresses that this process chooses.
 static CUdeviceptr show(CUmemGenericAllocationHandle what, size_t bytes) {
   CUdeviceptr at = 0;
   CUmemAccessDesc both_ways = {on_device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -106,19 +106,19 @@ static void lend(line other) {
   auto memory = create(bytes, as_file);
   auto at = show(memory, bytes);
   fill<<<64, 128>>>(numbers(at), n, 3);
-  // With work under way, and shown at a second place.
+  // Exports it while work runs, and maps it a second time.
   auto file = file_of(memory);
   auto again = show(memory, bytes);
   expect(again, n, 3, 0);
-  CHECK(cuMemRelease(memory)); // mapped, it stays
+  CHECK(cuMemRelease(memory)); // Mapped memory stays.
   other.send(bytes);
   other.send_file(file);
-  other.meet(); // it has added
+  other.meet(); // The other one has added.
   expect(at, n, 3, 1000);
   add<<<64, 128>>>(numbers(again), n, 1);
   CHECK(cudaDeviceSynchronize());
   other.meet();
-  // Where nothing here has it any more, its descriptor does.
+  // After it is unmapped here, the descriptor still keeps the memory.
   hide(at, bytes);
   hide(again, bytes);
   memory = memory_of(file);
@@ -128,7 +128,7 @@ static void lend(line other) {
   CHECK(cuMemRelease(memory));
   close(file);
   other.meet();
-  other.meet(); // the other still has it
+  other.meet(); // The other one still has it.
 }
 
 static void borrow(line other) {
@@ -136,7 +136,7 @@ static void borrow(line other) {
   auto bytes = other.receive<size_t>();
   auto n = bytes / sizeof(unsigned);
   auto file = other.receive_file();
-  // Where it lies does not depend on what is current.
+  // Its device does not depend on the current device.
   CHECK(cudaSetDevice(0));
   auto memory = memory_of(file);
   CHECK(cudaSetDevice(on_device.id));
@@ -157,14 +157,14 @@ static void borrow(line other) {
   expect(at, n, 3, 1001);
   close(file);
   CHECK(cuMemRelease(memory));
-  other.meet(); // who made it has it no more
+  other.meet(); // The maker does not have it any more.
   expect(beside, n, 3, 1001);
   hide(at, bytes);
   hide(beside, bytes);
   other.meet();
 }
 
-// -- who ends first
+// -- the end of one process
 
 static void hand_out(line other) {
   start();
@@ -175,11 +175,11 @@ static void hand_out(line other) {
   other.send_file(file);
   close(file);
   CHECK(cuMemRelease(memory));
-  other.meet(); // it is imported
+  other.meet(); // The other one has imported it.
   EXPECT(free_bytes() + bytes <= before);
   other.meet();
-  // The other one's end lets it go; in which order it closes, nobody says. On
-  // a GPU that nobody divides, its context goes besides.
+  // The other one's end releases it, at an undefined time. On a GPU of its own,
+  // the memory of the other's context is freed as well.
   other.wait_for_end();
   while (free_bytes() < before)
     sched_yield();
@@ -219,7 +219,7 @@ static void lend_and_leave(line other) {
   _exit(0);
 }
 
-// -- what counts for how long, and what is refused
+// -- quotas and refusals
 
 static bool alone() {
   start();
@@ -230,7 +230,7 @@ static bool alone() {
   auto same = memory_of(file);
   CHECK(cuMemRelease(memory));
   CHECK(cuMemRelease(same));
-  EXPECT(free_bytes() + bytes <= before); // the descriptor holds it
+  EXPECT(free_bytes() + bytes <= before); // The descriptor keeps the memory.
   close(file);
   EXPECT(free_bytes() == before);
 
@@ -292,7 +292,7 @@ static void lend_pool(line other) {
   other.meet();
   expect(small, few, 5, 1);
   expect(large, many, 7, 2);
-  other.meet(); // the other has freed both
+  other.meet(); // The other one has freed both.
   CHECK(cuMemFreeAsync(small, nullptr));
   CHECK(cuMemFreeAsync(large, nullptr));
   CHECK(cudaDeviceSynchronize());
@@ -344,7 +344,7 @@ static bool in_child(const Run& run) {
 }
 
 int main() {
-  // Not in this process, which forks several times.
+  // CUDA is used only in children, because this process forks several times.
   if (!in_child([] { return run_two(lend, borrow); }) || !in_child(alone) ||
       !in_child([] { return run_two(hand_out, leave_with_it); }) ||
       !in_child([] { return run_two(outlive, lend_and_leave); }) ||

@@ -1,4 +1,4 @@
-// Data goes up from and comes back into page-locked memory.
+// Copies data from page-locked memory to the device and back.
 #include "../check.hpp"
 
 #include <cstdio>

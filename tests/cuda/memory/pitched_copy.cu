@@ -41,7 +41,7 @@ int main(void) {
                   cudaMemcpyHostToDevice));
   dim3 block(32, 4), grid((width + 31) / 32, (height + 3) / 4);
   addRowNumber<<<grid, block>>>(a, pitchA, width, height);
-  // Into the right half of b, then from there to the host.
+  // Copies into the right half of b, and from there to the host.
   CK(cudaMemcpy2D(b + width, pitchB, a, pitchA, width, height,
                   cudaMemcpyDeviceToDevice));
   CK(cudaMemcpy2DAsync(back, hostPitch, b + width, pitchB, width, height,
@@ -50,7 +50,7 @@ int main(void) {
 
   for (int y = 0; y < height; ++y) {
     for (int x = 0; x < hostPitch; ++x) {
-      unsigned char want = 0xee; // what lies between the rows stays
+      unsigned char want = 0xee; // Bytes between the rows do not change.
       if (x < width)
         want = (unsigned char)(host[y * hostPitch + x] + y);
       if (back[y * hostPitch + x] != want) {

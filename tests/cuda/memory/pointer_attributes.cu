@@ -1,4 +1,4 @@
-// What the runtime knows about a pointer.
+// Queries the attributes of pointers.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
-// Shared memory of two processes, registered in both: kernels and hosts of both
-// see what each of them writes there, while it is being written.
+// Shared memory of two processes that both register: kernels and hosts of both
+// see each other's writes while kernels run.
 #include "../sharing/two_processes.hpp"
 
 #include <fcntl.h>
@@ -7,14 +7,14 @@
 #include <sys/mman.h>
 
 constexpr std::size_t page = 4096;
-constexpr std::size_t bytes = 5 * page + 200; // no multiple of a page
-constexpr std::size_t from = page + 64;       // nor does it begin with one
+constexpr std::size_t bytes = 5 * page + 200; // not a multiple of a page
+constexpr std::size_t from = page + 64;       // not at a page boundary
 constexpr int many = 64 * 128;                // threads that count
 
 struct board {
-  unsigned count;    // of all threads of both kernels
-  unsigned asked;    // a host's question, which a kernel
-  unsigned answered; // answers
+  unsigned count;    // sum over all threads of both kernels
+  unsigned asked;    // a host's question to a kernel
+  unsigned answered; // the kernel's answer
   unsigned words[1000];
 };
 
@@ -57,7 +57,7 @@ struct shared_file {
                            cudaHostRegisterPortable | cudaHostRegisterMapped));
     host = reinterpret_cast<board*>(memory + from);
     CHECK(cudaHostGetDevicePointer(reinterpret_cast<void**>(&device), host, 0));
-    // Again, and of another place in it.
+    // Registers it again, and queries another address in it.
     char* later = nullptr;
     CHECK(cudaHostGetDevicePointer(reinterpret_cast<void**>(&later),
                                    memory + from + page + 8, 0));
@@ -69,13 +69,13 @@ struct shared_file {
     EXPECT(cudaHostUnregister(memory + from) ==
            cudaErrorHostMemoryNotRegistered);
     EXPECT(cudaGetLastError() == cudaErrorHostMemoryNotRegistered);
-    // Nobody's but the hosts' now.
+    // Now only the hosts use it.
     host->words[0] = 17;
     EXPECT(munmap(memory, from + bytes) == 0);
   }
 };
 
-/// What both do, each for every other word.
+/// Does the work of one process, on every other word.
 void work(const line& other, shared_file& x, unsigned mine) {
   other.meet();
   count<<<64, 128>>>(x.device);
@@ -85,7 +85,7 @@ void work(const line& other, shared_file& x, unsigned mine) {
   EXPECT(seen(x.host->count) == 2 * many);
   for (unsigned i = 0; i < 1000; ++i)
     EXPECT(x.host->words[i] == 3 * i + i % 2);
-  // Copies see it, by either address.
+  // Copies work with either address.
   board got{};
   CHECK(cudaMemcpy(&got, x.device, sizeof(got), cudaMemcpyDefault));
   EXPECT(got.count == 2 * many && got.words[999] == 2998);
@@ -94,7 +94,7 @@ void work(const line& other, shared_file& x, unsigned mine) {
   other.meet();
 }
 
-std::string name; // until both have it
+std::string name; // exists until both have mapped the file
 
 int main() {
   name = "/vgpu_shared_files_" + std::to_string(getpid());
@@ -104,9 +104,9 @@ int main() {
         shared_file x{name, true};
         other.send('m');
         EXPECT(other.receive<char>() == 'o');
-        shm_unlink(name.c_str()); // as NCCL does: it lives on in the mappings
+        shm_unlink(name.c_str()); // like NCCL; the mappings keep the file
         work(other, x, 0);
-        // The other's host asks this one's kernel, which runs already.
+        // The other process's host asks this kernel, which runs already.
         answer<<<1, 1>>>(x.device);
         other.send('r');
         CHECK(cudaDeviceSynchronize());
@@ -121,7 +121,7 @@ int main() {
         work(other, x, 1);
         EXPECT(other.receive<char>() == 'r');
         __atomic_store_n(&x.host->asked, 5u, __ATOMIC_SEQ_CST);
-        while (seen(x.host->answered) != 6) // by the other's GPU
+        while (seen(x.host->answered) != 6) // written by the other's GPU
           ;
         x.end();
       });

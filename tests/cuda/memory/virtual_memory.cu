@@ -1,7 +1,7 @@
 // nvcc: -lcuda
-// Virtual memory management as allocators use it: one long range of addresses
+// Virtual memory management as allocators use it: a long range of addresses
 // that grows by pieces of memory, a tensor over several pieces, memory that
-// moves to another address or shows at two, and what is refused.
+// moves to another address or is mapped twice, and refused calls.
 #include "../check.hpp"
 
 #include <cstdio>
@@ -30,7 +30,8 @@ size_t free_bytes() {
   return free;
 }
 
-// As a caching allocator's expandable segment: map, use, unmap from the end.
+// Maps, uses, and unmaps from the end, like a caching allocator's expandable
+// segment.
 void growing() {
   auto before = free_bytes();
   constexpr int pieces = 5;
@@ -41,7 +42,7 @@ void growing() {
     auto piece = create(granule);
     CHECK(cuMemMap(base + i * granule, granule, 0, piece, 0));
     CHECK(cuMemSetAccess(base + i * granule, granule, &both_ways, 1));
-    CHECK(cuMemRelease(piece)); // mapped, it stays
+    CHECK(cuMemRelease(piece)); // Mapped memory stays.
   }
   EXPECT(free_bytes() == before - pieces * granule);
   auto* x = reinterpret_cast<int*>(base);
@@ -84,7 +85,7 @@ void moving() {
   CHECK(cuMemSetAccess(a, 2 * granule, &both_ways, 1));
   CHECK(cuMemsetD32(a, 11, granule / 4));
   CHECK(cuMemsetD32(a + granule, 22, granule / 4));
-  // At another address as well.
+  // Maps it at a second address.
   CHECK(cuMemMap(b + granule, 2 * granule, 0, memory, 0));
   CHECK(cuMemSetAccess(b + granule, 2 * granule, &both_ways, 1));
   int value = 0;
@@ -119,18 +120,18 @@ void refused() {
   CUdeviceptr a = 0;
   CUmemGenericAllocationHandle memory = create(granule);
   CHECK(cuMemAddressReserve(&a, granule, 0, 0, 0));
-  // Whole memory alone (a bad handle ends the program, natively).
+  // Only whole memory can be mapped (natively, a bad handle ends the program).
   CUmemGenericAllocationHandle longer = create(2 * granule);
   EXPECT(cuMemMap(a, granule, 0, longer, 0) == CUDA_ERROR_NOT_SUPPORTED);
   EXPECT(cuMemMap(a, granule, granule, longer, 0) == CUDA_ERROR_NOT_SUPPORTED);
   CHECK(cuMemRelease(longer));
   EXPECT(cuMemMap(a + 4096, granule, 0, memory, 0) == CUDA_ERROR_INVALID_VALUE);
-  CHECK(cuMemUnmap(a, granule)); // nothing is there
+  CHECK(cuMemUnmap(a, granule)); // Nothing is mapped there.
   EXPECT(cuMemUnmap(a + 4096, granule) == CUDA_ERROR_INVALID_VALUE);
   EXPECT(cuMemUnmap(a, 0) == CUDA_ERROR_INVALID_VALUE);
   CHECK(cuMemMap(a, granule, 0, memory, 0));
   EXPECT(cuMemMap(a, granule, 0, memory, 0) == CUDA_ERROR_INVALID_VALUE);
-  // Mapped, and nobody may use it.
+  // It is mapped without access.
   EXPECT(cuMemsetD8(a, 1, 16) == CUDA_ERROR_INVALID_VALUE);
   CHECK(cuMemSetAccess(a, granule, &both_ways, 1));
   CHECK(cuMemsetD8(a, 1, 16));

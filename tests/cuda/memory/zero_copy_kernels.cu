@@ -1,5 +1,5 @@
-// Host memory that kernels and program both write, each while the other looks,
-// and without a pointer of the device's: addresses are the same.
+// Host memory that kernels and the program write while the other one reads,
+// with the same address on both sides.
 #include "../check.hpp"
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr int n = 3000; // no whole pages
+constexpr int n = 3000; // not a multiple of a page
 
 __global__ void add(int* x, const int* y, int count) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -18,7 +18,7 @@ __global__ void add(int* x, const int* y, int count) {
     x[i] += y[i];
 }
 
-/// Odd ones are the program's.
+/// Writes the even bytes. The program writes the odd ones.
 __global__ void write_even(unsigned char* x, int count, unsigned char value) {
   int i = 2 * (blockIdx.x * blockDim.x + threadIdx.x);
   if (i < count)
@@ -31,7 +31,7 @@ struct desk {
   volatile int stop;
 };
 
-/// Answers until it is told to stop.
+/// Answers questions until the program sets the stop word.
 __global__ void serve(desk* x) {
   while (x->stop == 0) {
     auto asked = x->ask;
@@ -54,7 +54,8 @@ T* pinned(size_t count) {
   return static_cast<T*>(x);
 }
 
-/// Each round's sums are the next one's, and what the program adds comes along.
+/// Each round continues with the sums of the previous one and the program's
+/// additions.
 void to_and_fro() {
   auto* x = pinned<int>(n);
   auto* y = pinned<int>(n);
@@ -75,7 +76,7 @@ void to_and_fro() {
   CHECK(cudaFreeHost(y));
 }
 
-/// Neighbours in the same word, and nobody waits in between.
+/// Both write neighbouring bytes of one word, without waiting in between.
 void side_by_side() {
   auto* x = pinned<unsigned char>(n);
   for (int round = 1; round < 20; ++round) {
@@ -90,7 +91,7 @@ void side_by_side() {
   CHECK(cudaFreeHost(x));
 }
 
-/// What was copied there by others is seen, too.
+/// Checks that kernels and program see the results of copies, too.
 void beside_copies() {
   auto* x = pinned<int>(n);
   auto* y = pinned<int>(n);
@@ -113,7 +114,7 @@ void beside_copies() {
   CHECK(cudaFreeHost(y));
 }
 
-/// The program looks and does not call.
+/// The program polls the memory without a driver call.
 void looked_for() {
   auto* x = pinned<int>(1);
   volatile int* look = x;
@@ -126,7 +127,8 @@ void looked_for() {
   CHECK(cudaFreeHost(x));
 }
 
-/// A kernel that ends when it is told to, and tells what it was asked before.
+/// Runs a kernel that ends when the program sets the stop word, and that
+/// answers earlier questions.
 void told_to_stop() {
   auto* x = pinned<desk>(1);
   serve<<<1, 1>>>(x);
@@ -151,8 +153,8 @@ void CUDART_CB on_host(void* p) {
   h->x[0] = 50;
 }
 
-/// A host function finds what came before it, and what it writes is found by
-/// what was enqueued behind it.
+/// A host function sees the results of earlier work, and later work sees its
+/// writes.
 void among_functions() {
   auto* x = pinned<int>(1);
   auto* one = pinned<int>(1);

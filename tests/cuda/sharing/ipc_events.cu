@@ -1,11 +1,11 @@
-// Two processes order their work by events that both have, and no host waits in
-// between: each continues what the other did to one number.
+// Two processes order their work by shared events, without a host that waits in
+// between. Each continues the other's computation on one number.
 #include "two_processes.hpp"
 
 constexpr int rounds = 20;
 constexpr int shared_flags = cudaEventDisableTiming | cudaEventInterprocess;
 
-/// Takes its time.
+/// Does one step of the computation after a delay.
 __global__ void step(unsigned* x, unsigned by, int delay) {
   volatile unsigned idle = 0;
   for (int i = 0; i < delay; ++i)
@@ -78,13 +78,13 @@ static void first(line other) {
   for (int i = 0; i < rounds; ++i) {
     step<<<1, 1, 0, s>>>(x, 1, 20000);
     CHECK(cudaEventRecord(mine, s));
-    other.meet(); // recorded: the other may wait for it
-    other.meet(); // and has recorded its own
+    other.meet(); // The event is recorded, so the other one may wait for it.
+    other.meet(); // The other one has recorded its own.
     CHECK(cudaStreamWaitEvent(s, theirs, 0));
   }
   EXPECT(value_of(x, s) == expected(rounds));
 
-  // By the host, while it is under way and when it is done.
+  // The host queries it while the work runs and when it is done.
   step<<<1, 1, 0, s>>>(x, 1, 2000000);
   CHECK(cudaEventRecord(mine, s));
   other.meet();
@@ -130,7 +130,7 @@ static void second(line other) {
   other.meet();
   CHECK(cudaEventDestroy(theirs));
   CHECK(cudaIpcCloseMemHandle(x));
-  // An event of this process outlives those who opened it.
+  // An event of this process outlives the process that opened it.
   CHECK(cudaEventRecord(mine, s));
   CHECK(cudaEventSynchronize(mine));
   CHECK(cudaEventDestroy(mine));

@@ -1,12 +1,12 @@
-// Two processes have the same device memory: each sees what the other wrote.
-// What one opens it closes, the other's death does not harm it, and what is no
-// handle is refused.
+// Two processes share device memory, and each sees the other's writes. Each
+// closes what it opens, survives the other's death, and invalid handles are
+// refused.
 #include "two_processes.hpp"
 
 #include <cstring>
 #include <vector>
 
-constexpr int many = 3 * (1 << 20) + 77; // no multiple of any page
+constexpr int many = 3 * (1 << 20) + 77; // not a multiple of a page
 constexpr int few = 75;
 constexpr auto flags = cudaIpcMemLazyEnablePeerAccess;
 
@@ -51,7 +51,7 @@ static int* open(cudaIpcMemHandle_t handle) {
   return static_cast<int*>(out);
 }
 
-// -- who lends, and who borrows
+// -- the lender and the borrower
 
 static void lend(line other) {
   int *large = nullptr, *small = nullptr, *own = nullptr;
@@ -61,17 +61,17 @@ static void lend(line other) {
   fill<<<64, 128>>>(large, many, 3);
   fill<<<1, 64>>>(small, few, 5);
   fill<<<1, 64>>>(own, few, 7);
-  // With work under way.
+  // Sends the handle while work runs.
   other.send(handle_of(large));
   other.send(handle_of(small));
   CHECK(cudaDeviceSynchronize());
   other.meet();
-  // The other changes it.
+  // The other one changes it.
   other.meet();
   expect(large, many, 3, 1000);
   expect(small, few, 5, 2000);
   expect(own, few, 7, 0);
-  // And sees what is changed here.
+  // The other one sees this change.
   add<<<64, 128>>>(large, many, 1);
   std::vector<int> h(few, 42);
   CHECK(cudaMemcpy(small, h.data(), few * sizeof(int), cudaMemcpyHostToDevice));
@@ -86,7 +86,7 @@ static void lend(line other) {
     cudaIpcMemHandle_t out;
     return cudaIpcGetMemHandle(&out, h.data());
   });
-  // The other has closed all.
+  // The other one has closed everything.
   other.meet();
   CHECK(cudaFree(large));
   CHECK(cudaFree(small));
@@ -101,7 +101,7 @@ static void borrow(line other) {
   auto* small = open(small_handle);
   expect(large, many, 3, 0);
   expect(small, few, 5, 0);
-  // Opened twice, it is closed twice.
+  // Memory that is opened twice must be closed twice.
   EXPECT(open(large_handle) == large);
   CHECK(cudaIpcCloseMemHandle(large));
   add<<<64, 128>>>(large, many, 1000);
@@ -112,7 +112,7 @@ static void borrow(line other) {
   expect(large, many, 3, 1001);
   expect(small, few, 0, 42);
 
-  // Both kinds of memory in one kernel and in one copy.
+  // Uses both kinds of memory in one kernel and in one copy.
   int* own = nullptr;
   CHECK(cudaMalloc(&own, many * sizeof(int)));
   CHECK(cudaMemcpy(own, large, many * sizeof(int), cudaMemcpyDeviceToDevice));
@@ -122,7 +122,7 @@ static void borrow(line other) {
   refused("closing once more", [&] { return cudaIpcCloseMemHandle(large); });
   refused("closing what was not opened",
           [&] { return cudaIpcCloseMemHandle(own); });
-  // It is still there to be opened.
+  // It can be opened again.
   large = open(large_handle);
   expect(large, many, 3, 1001);
   CHECK(cudaIpcCloseMemHandle(large));
@@ -138,7 +138,7 @@ static void borrow(line other) {
   other.meet();
 }
 
-// -- who lends dies first
+// -- the lender dies first
 
 static void lend_and_leave(line other) {
   int* x = nullptr;
@@ -163,7 +163,7 @@ static void outlive(line other) {
 }
 
 int main() {
-  // Not in this process, which forks twice.
+  // CUDA is used only in children, because this process forks twice.
   auto in_children = [](auto first, auto second) {
     auto pid = fork();
     if (pid == 0)

@@ -1,6 +1,6 @@
-// Streams that wait for events of another device, both ways and in turns, so
-// that each value is seen before it is written over. With one device there is
-// nothing to do.
+// Streams of two devices wait for each other's events in turns, so that each
+// value is read before it is overwritten. With one device there is nothing to
+// do.
 #include "../check.hpp"
 
 #include <cstdio>
@@ -48,7 +48,7 @@ int main() {
     CHECK(cudaSetDevice(0));
     CHECK(cudaStreamWaitEvent(s[0], done[1], 0));
   }
-  // Who waits for the one has waited for the other.
+  // Waiting for this stream also waits for the other one.
   CHECK(cudaStreamSynchronize(s[0]));
   for (int i = 0; i < rounds * count; ++i)
     EXPECT(seen[i] == i / count + 1);

@@ -1,6 +1,6 @@
-// Two devices of one program: copies between them, in all forms, and kernels of
-// one on the other's memory where they are peers. With one device there is
-// nothing to do.
+// Two devices of one program: copies between them in all forms, and kernels of
+// one on the other's memory if they are peers. With one device there is nothing
+// to do.
 #include "../check.hpp"
 
 #include <cstdio>
@@ -26,8 +26,8 @@ void expect_all(const int* x, int first) {
     EXPECT(h[i] == first + i);
 }
 
-/// Pinned memory is every device's, whichever was current when it was made and
-/// when it goes.
+/// Every device can use pinned memory, regardless of the current device when it
+/// is allocated and freed.
 void pinned_memory() {
   int* x = nullptr;
   CHECK(cudaSetDevice(1));
@@ -64,14 +64,14 @@ int main() {
   CHECK(cudaSetDevice(1));
   CHECK(cudaMalloc(&b, bytes));
 
-  // Behind the source's work, and before the destination's.
+  // The copy comes after the source's work, and before the destination's.
   CHECK(cudaSetDevice(0));
   add<<<n / 256, 256>>>(a, 1);
   CHECK(cudaMemcpyPeer(b, 1, a, 0, bytes));
   CHECK(cudaSetDevice(1));
   add<<<n / 256, 256>>>(b, 10);
   expect_all(b, 11);
-  // From a third place: the current device is not the memory's.
+  // The current device is not the memory's device.
   CHECK(cudaSetDevice(0));
   expect_all(b, 11);
   EXPECT(cudaMemset(b, 0, bytes) == cudaErrorInvalidValue);
@@ -97,7 +97,7 @@ int main() {
     CHECK(cudaStreamSynchronize(s));
     expect_all(b, 7);
     CHECK(cudaMemset(b, 0, bytes));
-    CHECK(cudaDeviceSynchronize()); // it is done with that memory
+    CHECK(cudaDeviceSynchronize()); // The device does not use that memory now.
     CHECK(cudaDeviceDisablePeerAccess(1));
     EXPECT(cudaDeviceDisablePeerAccess(1) == cudaErrorPeerAccessNotEnabled);
     (void)cudaGetLastError();

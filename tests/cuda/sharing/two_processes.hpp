@@ -1,5 +1,6 @@
-// A program of two processes that talk over a socket. Each comes to be before
-// the first call of CUDA, as a process that has used it cannot be forked.
+// A program of two processes that communicate over a socket. Each is forked
+// before its first call of CUDA, because a process that has used CUDA cannot
+// fork.
 #pragma once
 
 #include "../check.hpp"
@@ -10,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/// One process's end. What does not arrive ends the program.
+/// Is one process's end of the socket. A missing message ends the program.
 class line {
 public:
   explicit line(int fd) : fd_(fd) {}
@@ -25,7 +26,7 @@ public:
     EXPECT(::read(fd_, &out, sizeof(out)) == static_cast<ssize_t>(sizeof(out)));
     return out;
   }
-  /// A descriptor is another one in the other process.
+  /// Sends a descriptor, whose number differs in the other process.
   void send_file(int file) const {
     char what = 'f';
     iovec part{&what, 1};
@@ -58,12 +59,12 @@ public:
     std::memcpy(&file, CMSG_DATA(head), sizeof(file));
     return file;
   }
-  /// The other one has come this far, too.
+  /// Waits until the other process calls this, too.
   void meet() const {
     send('.');
     EXPECT(receive<char>() == '.');
   }
-  /// The other process has ended.
+  /// Waits until the other process has ended.
   void wait_for_end() const {
     char none = 0;
     EXPECT(::read(fd_, &none, 1) == 0);
@@ -73,8 +74,8 @@ private:
   int fd_;
 };
 
-/// Runs `child` in a process of its own and `parent` in this one, each with its
-/// end of a line. Whether both ended well.
+/// Runs `child` in a new process and `parent` in this one, each with its end of
+/// a line. Returns whether both succeeded.
 template <class Parent, class Child>
 bool run_two(const Parent& parent, const Child& child) {
   int ends[2];

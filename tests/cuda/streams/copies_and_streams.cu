@@ -62,7 +62,7 @@ static void transposition() {
   CHECK(cudaFree(b));
 }
 
-// A box in the middle of a larger one, moved on the device and read back.
+// Moves a box in the middle of a larger one on the device, and reads it back.
 static void boxes() {
   cudaExtent whole = make_cudaExtent(24 * sizeof(short), 10, 6);
   cudaPitchedPtr a, b;
@@ -102,7 +102,8 @@ static void boxes() {
   CHECK(cudaFree(b.ptr));
 }
 
-// Seven points; planes stay in registers while a thread walks along z.
+// Computes a stencil of seven points. Planes stay in registers while a thread
+// proceeds along z.
 __global__ void __launch_bounds__(64)
     stencil(const float* __restrict__ in, float* out, int n, int first,
             int last) {
@@ -159,7 +160,8 @@ static void two_halves() {
     }
     CHECK(cudaEventRecord(done[h], stream[h]));
   }
-  // Each half has all planes but computes its own; the border travels.
+  // Each half has all planes but computes only its own, and the border is
+  // copied.
   dim3 grid((n + 15) / 16, (n + 3) / 4), block(16, 4);
   for (int s = 0; s < steps; ++s) {
     for (int h = 0; h < 2; ++h) {
@@ -215,7 +217,7 @@ __global__ void add_in_place(const int4* a, volatile int4* sums, int n) {
   }
 }
 
-// Memory of the host that kernels use in place; the launch by address.
+// Kernels use host memory in place, and are launched by address.
 static void zero_copy() {
   constexpr int n = 5000;
   int4 *a, *sums, *dev_a, *dev_sums;

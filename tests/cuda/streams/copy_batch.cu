@@ -1,4 +1,4 @@
-// Several copies in one call: what they bring, and what wrong ones answer.
+// Several copies in one call: their results, and the errors of wrong ones.
 // nvcc: -lcuda
 #include "../check.hpp"
 
@@ -31,7 +31,7 @@ struct memory {
     CHECK(cuCtxSynchronize());
   }
 
-  /// The first byte of each piece that was copied to.
+  /// Returns the first byte of each target piece.
   std::vector<int> copied() {
     std::vector<char> all(pieces * piece);
     CHECK(cuMemcpyDtoH(all.data(), to, all.size()));
@@ -70,8 +70,8 @@ struct batch {
 
 using order = CUmemcpySrcAccessOrder;
 
-/// A batch of which `change` makes another, and what a real driver (580, on an
-/// H200) answers.
+/// Checks that a batch modified by `change` gives the result of a real driver
+/// (580, on an H200).
 template <class Change>
 void answer(CUresult code, const char* what, memory& m, Change change) {
   batch b{m};
@@ -129,7 +129,7 @@ static void flat(memory& m) {
   BATCH(CUDA_SUCCESS, b.from[0] = m.managed);
 }
 
-/// From the host and back, by what each says of its source.
+/// Copies from the host and back, with each order of accesses to the source.
 static void round_trip(memory& m) {
   std::vector<int> there(piece), back(piece);
   for (size_t i = 0; i < piece; ++i)
@@ -151,8 +151,7 @@ static void round_trip(memory& m) {
   printf("what the host has arrives\n");
 }
 
-// -- boxes
-// -----------------------------------------------------------------------
+// -- boxes --------------------------------------------------------------------
 
 static CUDA_MEMCPY3D_BATCH_OP box(CUdeviceptr to, CUdeviceptr from) {
   CUDA_MEMCPY3D_BATCH_OP x;
@@ -209,7 +208,7 @@ static void boxes(memory& m) {
   EXPECT(cuMemcpy3DBatchAsync(1, &one, 0, nullptr) == bad);
 }
 
-/// Through an array whose elements are larger than a byte: rows and places
+/// Copies through an array with elements of several bytes. Rows and offsets
 /// count elements.
 static void through_an_array(memory& m) {
   CUDA_ARRAY3D_DESCRIPTOR shape;
@@ -245,7 +244,7 @@ static void through_an_array(memory& m) {
   printf("what an array has arrives\n");
 }
 
-/// None becomes part of a graph, and a capture outlives the attempt.
+/// Batches cannot be captured, and the attempt does not end the capture.
 static void captured(memory& m) {
   batch b{m};
   CUgraph graph;
@@ -256,7 +255,7 @@ static void captured(memory& m) {
   printf("a capture goes on without\n");
 }
 
-/// Ranges of managed memory, brought and forgotten.
+/// Prefetches and discards ranges of managed memory.
 static void ranges(memory& m) {
   CUdeviceptr at[] = {m.managed, m.managed + piece};
   size_t sizes[] = {piece, piece}, first[] = {0, 1};
@@ -275,7 +274,7 @@ static void ranges(memory& m) {
   bring(bad, bad, 0, 0, m.stream);
   bring(bad, good, 2, 0, m.stream);
   bring(bad, bad, 2, 2, nullptr);
-  first[1] = 0; // other than for copies
+  first[1] = 0; // wrong here, but valid for copies
   bring(good, good, 2, 2, m.stream);
   first[1] = 2;
   bring(bad, good, 2, 2, m.stream);

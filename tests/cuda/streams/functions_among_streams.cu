@@ -1,6 +1,6 @@
-// Host functions in some of many streams, and far more work in the others than
-// a GPU's queues take, of which there are fewer than streams. Everything comes
-// to an end, and what comes behind a function sees what it did.
+// Host functions in some of many streams, and more work in the others than fits
+// into a GPU's queues, of which there are fewer than streams. All work must
+// end, and work behind a function must see its writes.
 #include "../check.hpp"
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// Host functions run in the stream's order: what they write is what the next
-// copy reads, and what they read is what the last copy wrote. More work may be
-// enqueued behind one that takes its time than a GPU's queue holds.
+// Host functions run in the stream's order: the next copy reads what they
+// write, and they read what the last copy wrote. More work can be enqueued
+// behind a slow function than a GPU's queue holds.
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -47,7 +47,8 @@ void CUDART_CB on_done(cudaStream_t, cudaError_t status, void* p) {
   *static_cast<int*>(p) = status == cudaSuccess ? 1 : 2;
 }
 
-/// How many launches stand behind a host function that waits for them.
+/// Counts the launches that are enqueued behind a host function that waits for
+/// them.
 struct backlog {
   std::mutex lock;
   std::condition_variable grown;
@@ -69,7 +70,7 @@ __global__ void count(int* counter) {
   ++*counter;
 }
 
-/// Whether all launches behind the function have run.
+/// Returns whether all launches behind the function have run.
 bool enqueues_far_ahead(cudaStream_t stream, int* dev) {
   backlog behind;
   CHECK(cudaMemsetAsync(dev, 0, sizeof(int), stream));

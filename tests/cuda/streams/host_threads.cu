@@ -56,7 +56,7 @@ int main() {
     threads.emplace_back(work, id);
   for (auto& t : threads)
     t.join();
-  work(7); // and the main thread
+  work(7); // on the main thread
   if (failures)
     return 1;
   std::printf("ok\n");

@@ -1,7 +1,6 @@
 // Streams that write words of memory and wait for them, by the driver API: in
 // device memory and pinned memory, of 4 and 8 bytes, one by one and in batches,
-// captured and as nodes of graphs. A wait that nothing ends holds its own
-// stream, and no other.
+// captured and as nodes of graphs. An open wait blocks only its own stream.
 // nvcc: -lcuda
 #include "../check.hpp"
 
@@ -67,8 +66,8 @@ struct world {
     CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
     CHECK(cudaMalloc(&dev, 64));
     CHECK(cudaMallocHost(&host, 64));
-    // A kernel's code is loaded when it is first launched, which has to wait
-    // for what streams are doing; so not behind a wait that is to be ended.
+    // The first launch of a kernel loads its code, which may wait for all
+    // streams. So it must not come behind an open wait.
     add<<<1, 1>>>(dev, 0);
     set<<<1, 1>>>(dev, 0);
     clear();
@@ -94,7 +93,7 @@ static void writes(world& w) {
   EXPECT(w.host[0] == 0 && w.host[1] == 17 && w.host[4] == 0);
   EXPECT(*reinterpret_cast<wide*>(w.host + 2) == 0xfedcba9876543210ull);
 
-  // A copy finds what the stream wrote before it.
+  // A copy sees what the stream wrote before it.
   OK(cuStreamWriteValue32(w.a, at(w.host + 5), 55, 0));
   CHECK(cudaMemcpyAsync(w.dev + 5, w.host + 5, 4, cudaMemcpyHostToDevice, w.a));
   CHECK(cudaStreamSynchronize(w.a));
@@ -102,7 +101,8 @@ static void writes(world& w) {
   w.clear();
 }
 
-/// One kind of wait: holds while the word is `before`, ends when it is `after`.
+/// Tests one kind of wait, which blocks while the word is `before` and ends
+/// when it is `after`.
 template <class T>
 static void one_wait(world& w, bool on_host, T before, T after, T value,
                      unsigned how) {
@@ -132,14 +132,14 @@ static void one_wait(world& w, bool on_host, T before, T after, T value,
 static void waits(world& w) {
   for (bool on_host : {false, true}) {
     one_wait<word>(w, on_host, 4, 7, 5, CU_STREAM_WAIT_VALUE_GEQ);
-    // On a circle.
+    // The comparison is cyclic.
     one_wait<word>(w, on_host, 0xfffffff0, 3, 1, CU_STREAM_WAIT_VALUE_GEQ);
     one_wait<word>(w, on_host, 6, 5, 5, CU_STREAM_WAIT_VALUE_EQ);
     one_wait<word>(w, on_host, 8, 12, 6, CU_STREAM_WAIT_VALUE_AND);
     one_wait<word>(w, on_host, 1, 2, 0xfffffffe, CU_STREAM_WAIT_VALUE_NOR);
     one_wait<wide>(w, on_host, 1ull << 40, (1ull << 40) + 2, (1ull << 40) + 1,
                    CU_STREAM_WAIT_VALUE_GEQ);
-    // The lower halves are the same.
+    // The lower halves are equal.
     one_wait<wide>(w, on_host, 5, (1ull << 32) + 5, (1ull << 32) + 5,
                    CU_STREAM_WAIT_VALUE_EQ);
     one_wait<wide>(w, on_host, 1, 1ull << 63, 3ull << 62,
@@ -147,7 +147,7 @@ static void waits(world& w) {
   }
 }
 
-/// Whoever brings the value: a copy, a memset, a kernel, another stream.
+/// Lets a copy, a memset, a kernel or another stream write the value.
 static void bringers(world& w) {
   auto hold = [&](const word* flag, word value) {
     OK(cuStreamWaitValue32(w.b, at(flag), value, CU_STREAM_WAIT_VALUE_EQ));
@@ -171,7 +171,7 @@ static void bringers(world& w) {
   w.clear();
 }
 
-/// Registered memory serves as pinned memory does.
+/// Uses registered memory in place of pinned memory.
 static void registered(world& w) {
   static word page[2048];
   CHECK(cudaHostRegister(page, sizeof page, cudaHostRegisterMapped));
@@ -185,7 +185,7 @@ static void registered(world& w) {
   CHECK(cudaHostUnregister(page));
 }
 
-/// Two streams that hand a word to and fro, with the host out of the way.
+/// Two streams alternate by a word, without the host.
 static void ping_pong(world& w) {
   constexpr word rounds = 50;
   for (word i = 1; i <= rounds; ++i) {
@@ -233,7 +233,7 @@ static void batches(world& w) {
   w.clear();
 }
 
-/// Other streams go on, however much they have to do; so do copies and
+/// Other streams continue, however much work they have, and so do copies and
 /// allocations that do not wait for the device.
 static void nobody_else_waits(world& w) {
   cudaStream_t c;
@@ -267,8 +267,8 @@ static void nobody_else_waits(world& w) {
   w.clear();
 }
 
-/// More work behind a wait than a GPU's queue holds: then the launching thread
-/// is held up, and the one that ends the wait is not.
+/// Enqueues more work behind a wait than a GPU's queue holds. The launching
+/// thread blocks then, but the thread that ends the wait does not.
 static void far_ahead(world& w) {
   constexpr int launches = 3000;
   std::mutex lock;
@@ -338,7 +338,8 @@ static void nodes_of_graphs(world& w) {
   CUcontext current;
   OK(cuCtxGetCurrent(&current));
   OK(cuGraphCreate(&graph, 0));
-  // The one that waits comes first, and does not depend on what it waits for.
+  // The waiting node comes first, and does not depend on the one that it waits
+  // for.
   CUstreamBatchMemOpParams waits[] = {
       wait_op(w.dev + 1, 1, CU_STREAM_WAIT_VALUE_EQ), write_op(w.dev + 2, 2)};
   CUDA_BATCH_MEM_OP_NODE_PARAMS params{current, 2, waits, 0};
@@ -362,7 +363,7 @@ static void nodes_of_graphs(world& w) {
   CHECK(cudaStreamSynchronize(w.a));
   EXPECT(read(w.dev + 2) == 2);
 
-  // In the instantiated graph values change, operations do not.
+  // In an instantiated graph, values can change but operations cannot.
   waits[1].writeValue.value = 33;
   OK(cuGraphExecBatchMemOpNodeSetParams(exec, first, &params));
   auto other = params;
@@ -400,7 +401,7 @@ static void mistakes(world& w) {
            CUDA_ERROR_NOT_SUPPORTED);
   auto op = write_op(w.dev, 1);
   EXPECT(cuStreamBatchMemOp(w.a, 1, &op, 1) == invalid);
-  // All or nothing.
+  // A batch with an error does nothing.
   CUstreamBatchMemOpParams two[] = {op, write_op(plain, 1)};
   EXPECT(cuStreamBatchMemOp(w.a, 2, two, 0) == invalid);
   two[1].operation = static_cast<CUstreamBatchMemOpType>(99);

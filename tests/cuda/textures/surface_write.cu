@@ -1,5 +1,5 @@
-// Surfaces: a kernel writes an array, a texture reads it; accesses outside are
-// clamped or dropped as the kernel says.
+// Surfaces: a kernel writes an array, and a texture reads it. Accesses outside
+// are clamped or dropped, as the kernel chooses.
 #include "../check.hpp"
 
 #include <cstdio>

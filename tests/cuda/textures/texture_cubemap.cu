@@ -1,5 +1,5 @@
-// A cubemap: each face's elements are found again by their directions; and
-// several cubemaps in one array.
+// A cubemap, whose elements are read by their directions, and several cubemaps
+// in one array.
 #include "../check.hpp"
 
 #include <cstdio>
@@ -85,7 +85,7 @@ int main() {
     CHECK(cudaFreeArray(array));
   }
 
-  // Six faces it must be, and square ones.
+  // A cubemap must have six square faces.
   cudaArray_t none;
   if (cudaMalloc3DArray(&none, &format, make_cudaExtent(w, w, 5),
                         cudaArrayCubemap) != cudaErrorInvalidValue ||

@@ -1,5 +1,5 @@
-// A layered texture: each layer is an image of its own, and none is filtered
-// with its neighbours.
+// A layered texture, whose layers are separate images that are not filtered
+// with their neighbours.
 #include "../check.hpp"
 
 #include <cstdio>
@@ -61,7 +61,7 @@ int main() {
     }
   CHECK(cudaDestroyTextureObject(tex));
 
-  // A slice of it comes back, into the middle of a larger block.
+  // Copies a slice of it back, into the middle of a larger block.
   std::vector<float> slice(20 * 10, -1);
   cudaMemcpy3DParms back = {};
   back.srcArray = array;
@@ -82,7 +82,7 @@ int main() {
     }
   CHECK(cudaFreeArray(array));
 
-  // Lines in layers, halfway between their elements.
+  // Reads lines in layers, halfway between their elements.
   CHECK(cudaMalloc3DArray(&array, &format, make_cudaExtent(w, 0, layers),
                           cudaArrayLayered));
   copy.srcPtr = make_cudaPitchedPtr(data.data(), w * sizeof(float), w, 1);

@@ -1,5 +1,5 @@
 // Textures of plain memory: consecutive elements (tex1Dfetch), and rows with a
-// pitch; bytes that become numbers from 0 to 1, or stay what they are.
+// pitch. Bytes are read as numbers from 0 to 1, or unchanged.
 #include "../check.hpp"
 
 #include <cstdio>
@@ -54,7 +54,7 @@ int main() {
     }
   CHECK(cudaDestroyTextureObject(tex));
 
-  // The same bytes in two ways.
+  // Reads the same bytes in two ways.
   resource.res.linear.desc = cudaCreateChannelDesc<uchar4>();
   cudaTextureObject_t bytes, numbers;
   CHECK(cudaCreateTextureObject(&bytes, &resource, &plain, nullptr));
@@ -81,7 +81,7 @@ int main() {
   CHECK(cudaDestroyTextureObject(bytes));
   CHECK(cudaDestroyTextureObject(numbers));
 
-  // Rows: everything moves by whole elements, around the edges.
+  // Shifts rows by whole elements, with wrapping at the edges.
   const int w = 48, h = 40, by_x = 13, by_y = 37;
   std::vector<float> image(w * h);
   for (int i = 0; i < w * h; ++i)

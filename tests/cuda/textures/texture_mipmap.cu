@@ -1,6 +1,6 @@
-// A mipmapped texture: each level is made from the finer one by a kernel that
-// reads it as a texture and writes the next as a surface, then all are sampled
-// through one object.
+// A mipmapped texture: a kernel makes each level from the finer one, which it
+// reads as a texture, and writes it as a surface. Then one object samples all
+// levels.
 #include "../check.hpp"
 
 #include <cmath>
@@ -104,7 +104,8 @@ int main() {
       }
   }
 
-  // Halfway between the two coarsest; and by steps of 32 elements, the last.
+  // Samples halfway between the two coarsest levels, and the last level by
+  // gradients of 32 elements.
   float got[2];
   sample<<<1, dim3(1, 1)>>>(tex, out, 1, levels - 1.5f);
   by_gradient<<<1, 1>>>(tex, out + 1, 1.0f);

@@ -1,5 +1,5 @@
-// An image turned about its middle: a 2D array, normalized coordinates, linear
-// filtering and wrapping, against the same done on the host.
+// Rotates an image about its centre with a 2D array, normalized coordinates,
+// linear filtering and wrapping, and compares it with the host.
 #include "../check.hpp"
 
 #include <cmath>
@@ -24,7 +24,7 @@ static float texel(const std::vector<float>& image, int w, int h, int x,
   return image[((y % h + h) % h) * w + (x % w + w) % w];
 }
 
-// With 8 bits of fraction, as the programming guide says of filtering.
+// Filters with 8 bits of fraction, as the programming guide describes.
 static float sample(const std::vector<float>& image, int w, int h, double u,
                     double v) {
   double x = u * w - 0.5, y = v * h - 0.5;
@@ -95,8 +95,8 @@ int main() {
   CHECK(cudaMemcpy(got.data(), out, w * h * sizeof(float),
                    cudaMemcpyDeviceToHost));
 
-  // A coordinate that is rounded otherwise moves a weight by one step: on an
-  // H200 that of every seventh pixel.
+  // A different rounding of a coordinate changes a weight by one step. On an
+  // H200 this happens for every seventh pixel.
   double worst = 0;
   int far = 0;
   for (int y = 0; y < h; ++y)

@@ -1,5 +1,5 @@
-// A volume in a 3D texture, bytes that become numbers from 0 to 1, filtered in
-// three dimensions; and the same volume by points with a border around it.
+// A volume in a 3D texture, whose bytes are read as numbers from 0 to 1 and
+// filtered in three dimensions. Also reads the volume by points, with a border.
 #include "../check.hpp"
 
 #include <cmath>
@@ -54,7 +54,7 @@ int main() {
   cudaChannelFormatDesc format = cudaCreateChannelDesc<unsigned char>();
   cudaArray_t array;
   CHECK(cudaMalloc3DArray(&array, &format, make_cudaExtent(nx, ny, nz)));
-  // In two halves, by way of device memory and of the host's.
+  // Copies two halves, one from device memory and one from host memory.
   cudaMemcpy3DParms copy = {};
   copy.srcPtr = make_cudaPitchedPtr(volume.data(), nx, nx, ny);
   copy.dstArray = array;

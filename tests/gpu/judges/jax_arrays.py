@@ -4,7 +4,7 @@ of all bits of the results."""
 import hashlib
 import os
 
-# Memory as it is needed: the same GPU runs other programs.
+# Allocates memory only as needed, because other programs use the same GPU.
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 os.environ["XLA_FLAGS"] = "--xla_gpu_deterministic_ops=true"
 

@@ -249,7 +249,7 @@ if __name__ == "__main__":
     p.join()
     print("child", p.exitcode)
 """
-    # A spawned process reads the program again, so it has to be a file.
+    # A spawned process loads the program again, so it has to be a file.
     place = os.path.join(os.getcwd(), "sharing.py")
     with open(place, "w") as file:
         file.write(program)
@@ -309,7 +309,7 @@ def two_devices():
         optimizer.step()
         print("halves", i + 1, repr(loss.item()), flush=True)
     say("halves", *first.parameters(), *second.parameters())
-    # To and fro, nobody waiting but for streams of the other device.
+    # Copies back and forth. Only streams wait, for streams of the other device.
     x = torch.randn(1 << 22, generator=g).to(device(0))
     ways = [torch.cuda.Stream(device(i)) for i in range(2)]
     for s in ways:

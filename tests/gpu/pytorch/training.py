@@ -73,7 +73,7 @@ def infer_resnet50():
     with torch.inference_mode():
         say("resnet50_answer", model(x))
         timed("resnet50_inference", lambda: model(x))
-        # As a service does: an answer for each image on the host.
+        # Like a service, this reads an answer for each image on the host.
         timed("resnet50_answered", lambda: model(x).argmax().item())
 
 

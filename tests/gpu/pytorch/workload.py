@@ -12,7 +12,7 @@ import statistics
 import sys
 import time
 
-# Both are read when CUDA starts.
+# CUDA reads both variables when it starts.
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 os.environ.setdefault("PYTHONHASHSEED", "0")
 

@@ -4,15 +4,16 @@ import argparse
 import pathlib
 import subprocess
 
-# These hand out addresses of other entry points: tracer.c has them.
+# These return addresses of other entry points. tracer.c defines them.
 OWN = ("cuGetProcAddress", "cuGetProcAddress_v2", "cuGetExportTable")
 TABLES, SLOTS = 24, 128
-# What these answer is written down too; they take no more words than a slot's
-# stub hands on.
+# The answers of these are logged too. They take no more words than a slot's
+# stub passes.
 ASKING = ("cuOccupancy", "cuFuncGet", "cuKernelGet", "cuDeviceGet", "cuCtxGet",
           "cuPointerGet", "cuMemGet", "cuStreamGet")
 
-# Keeps what arguments may lie in, asks trace_enter() where to go, goes there.
+# Saves the argument registers, asks trace_enter() for the target, and jumps
+# there.
 STUB = """
 .globl {label}
 .type {label},@function
@@ -53,7 +54,7 @@ SLOT = """
  jmp slot_call
 """
 
-# Calls the real slot, with four words of the stack, and comes back to tell.
+# Calls the real slot with four words of the stack, and then logs its answer.
 SLOT_CALL = """
 slot_call:
  push rbp

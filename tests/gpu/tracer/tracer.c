@@ -1,4 +1,5 @@
-// What the stubs of make.py call: writes a line for each call of the driver.
+// The stubs of make.py call this file, which writes a line for each driver
+// call.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -70,11 +71,11 @@ static const char* name_of(void* kernel) {
   return name;
 }
 
-// CUlaunchConfig, as the driver API has it.
+// Has the layout of the driver API's CUlaunchConfig.
 struct config {
   unsigned grid[3], block[3], shared;
   void* stream;
-  const unsigned* attributes; // 72 bytes each: what, and its value
+  const unsigned* attributes; // 72 bytes each: a name and its value
   unsigned count;
 };
 
@@ -90,7 +91,7 @@ static int describe(char* to, int most, const struct config* x) {
   return n;
 }
 
-// Words of registers lie behind one another, the first argument's last.
+// `words` holds the argument registers, the first argument last.
 void* trace_enter(int which, const uint64_t* words, const uint64_t* stack) {
   begin();
   const char* name = calls[which].name;
@@ -123,7 +124,7 @@ int cuGetProcAddress(const char*, void**, int, uint64_t);
 int cuGetProcAddress_v2(const char*, void**, int, uint64_t, void*);
 int cuGetExportTable(void**, const unsigned char*);
 
-// Programs get our entry points for the driver's.
+// Replaces the driver's entry points by ours.
 static void replace(const char* name, int version, void** at) {
   if (at == NULL)
     return;
@@ -226,14 +227,14 @@ void* trace_slot(int which) {
   return ((void**)tables[which / SLOTS].real)[which % SLOTS];
 }
 
-// Whether there is anything at an address is the kernel's to say.
+// Reads memory through the kernel, which checks whether the address is mapped.
 static int peek(void* to, uint64_t from, size_t bytes) {
   struct iovec local = {to, bytes}, remote = {(void*)from, bytes};
   return from > 4096 &&
          process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (long)bytes;
 }
 
-// A call that answers through its first word.
+// Logs the answer of a call that writes it to the address in its first word.
 static void tell_answer(const char* name, const uint64_t* words,
                         uint64_t code) {
   if (inside)
