@@ -50,7 +50,7 @@ waiting_queue::lane admission::lane_of(std::uint32_t i) const {
 
 bool admission::finds_nothing(std::uint32_t i) {
   auto& g = scene_.sessions[i];
-  g.stage = guest_stage::waiting;
+  g.stage = simulated_stage::waiting;
   g.asked_at = scene_.now;
   auto at = rank_of(i);
   auto last = queue_.is_last(at);

@@ -63,7 +63,7 @@ policy::balance_view balancing::view() const {
       pgpu.held = pgpu.reserved;
   for (std::uint32_t i = 0; i < scene_.sessions.size(); ++i) {
     const auto& g = scene_.sessions[i];
-    if (g.stage != guest_stage::placed)
+    if (g.stage != simulated_stage::placed)
       continue;
     const auto& x = scene_.trace[i];
     auto& to = out.vgpus.emplace_back();
@@ -72,7 +72,7 @@ policy::balance_view balancing::view() const {
     to.constraints = places_.demand_of(i);
     to.bytes = x.constraints.memory;
     to.load = g.idle ? 0 : std::min(x.load, x.constraints.limit);
-    to.movable = g.copy == guest_copy::none &&
+    to.movable = g.copy == simulated_copy::none &&
                  to.constraints.affinity.empty() &&
                  (to.bytes == 0 || queue_.size() == 0);
     if (g.was_moved)

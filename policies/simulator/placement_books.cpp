@@ -54,7 +54,7 @@ policy::demand places::demand_of(std::uint32_t i) const {
     out.previous = sessions[i].where;
   auto place_of = [&](vgpu_id other, std::vector<policy::place>& to) {
     if (other && other.value <= sessions.size() &&
-        sessions[other.value - 1].stage == guest_stage::placed)
+        sessions[other.value - 1].stage == simulated_stage::placed)
       to.push_back(sessions[other.value - 1].where);
   };
   place_of(x.beside, out.beside);
@@ -93,7 +93,7 @@ void places::enter(std::uint32_t i, policy::place where) {
   auto& g = scene_.sessions[i];
   g.node = nodes_.at(where.node);
   g.where = std::move(where);
-  g.stage = guest_stage::placed;
+  g.stage = simulated_stage::placed;
   count(i, 1);
   auto& most = scene_.out.most_on_a_node;
   most = std::max(most, on_node_[g.node]);

@@ -42,7 +42,7 @@ public:
 
 private:
   template <class F>
-  void for_pgpus(const guest& g, F f) const {
+  void for_pgpus(const simulated_session& g, F f) const {
     for (auto ordinal : g.where.pgpus)
       f(g.node * scene_.options.cluster.gpus_per_node + ordinal);
   }

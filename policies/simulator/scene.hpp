@@ -49,7 +49,7 @@ struct scene {
 
   const std::vector<arrival>& trace;
   const simulation_options& options;
-  std::vector<guest> sessions;
+  std::vector<simulated_session> sessions;
   calendar events;
   /// Is the present time, in seconds.
   double now = 0;

@@ -8,7 +8,7 @@
 namespace vgpu::simulator {
 
 /// Names the stages of a vGPU.
-enum class guest_stage : std::uint8_t {
+enum class simulated_stage : std::uint8_t {
   coming,
   waiting,
   placed,
@@ -18,7 +18,7 @@ enum class guest_stage : std::uint8_t {
 };
 
 /// Names the copy of memory that is under way. A vGPU does nothing meanwhile.
-enum class guest_copy : std::uint8_t {
+enum class simulated_copy : std::uint8_t {
   none,
   restore,
   suspend,
@@ -28,7 +28,7 @@ enum class guest_copy : std::uint8_t {
 };
 
 /// Describes a vGPU of a simulation. Times are in seconds.
-struct guest {
+struct simulated_session {
   /// Holds the present place, or the last one.
   policy::place where;
   /// Is the run time that is left until the next idle phase, or until the end.
@@ -49,8 +49,8 @@ struct guest {
   std::uint32_t version = 0;
   /// Counts the past idle phases.
   std::uint32_t phase = 0;
-  guest_stage stage = guest_stage::coming;
-  guest_copy copy = guest_copy::none;
+  simulated_stage stage = simulated_stage::coming;
+  simulated_copy copy = simulated_copy::none;
   bool idle = false;
   bool had_place = false;
   bool was_moved = false;

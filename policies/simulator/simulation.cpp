@@ -35,7 +35,7 @@ public:
 private:
   using kind = event::kind;
 
-  guest& at(std::uint32_t i) { return scene_.sessions[i]; }
+  simulated_session& at(std::uint32_t i) { return scene_.sessions[i]; }
 
   void advance(double to);
   bool is_moot(const event& x) const;
@@ -58,7 +58,7 @@ private:
   void done(std::uint32_t i);
 
   // Beginning and ending a copy of memory.
-  void begin_copy(std::uint32_t i, guest_copy what);
+  void begin_copy(std::uint32_t i, simulated_copy what);
   void copied(std::uint32_t i);
   void suspended(std::uint32_t i);
   void made_room(std::uint32_t i);
@@ -129,10 +129,10 @@ bool simulation::is_moot(const event& x) const {
   case kind::work_ends:
     return x.version != g.version;
   case kind::idle_long:
-    return !g.idle || g.phase != x.version || g.stage != guest_stage::placed ||
-           g.copy != guest_copy::none;
+    return !g.idle || g.phase != x.version ||
+           g.stage != simulated_stage::placed || g.copy != simulated_copy::none;
   case kind::gives_up:
-    return g.stage != guest_stage::waiting || g.had_place;
+    return g.stage != simulated_stage::waiting || g.had_place;
   case kind::look:
     return !programs_.is_any_overloaded();
   case kind::turn_ends:
@@ -179,7 +179,7 @@ void simulation::happens() {
 
 void simulation::arrives(std::uint32_t i) {
   if (!places_.admits(i)) {
-    at(i).stage = guest_stage::gone;
+    at(i).stage = simulated_stage::gone;
     ++scene_.out.refused;
     return;
   }
@@ -187,7 +187,8 @@ void simulation::arrives(std::uint32_t i) {
   programs_.begin(i);
   waits(i);
   auto patience = scene_.asked_by(i).wait_ms;
-  if (at(i).stage == guest_stage::waiting && patience != control::wait_for_ever)
+  if (at(i).stage == simulated_stage::waiting &&
+      patience != control::wait_for_ever)
     scene_.events.expect(scene_.now + patience / 1e3, kind::gives_up, i);
 }
 
@@ -209,7 +210,7 @@ bool simulation::try_place(std::uint32_t i) {
   g.waited += scene_.now - g.asked_at;
   settle(i, std::move(*where));
   if (again) {
-    begin_copy(i, guest_copy::restore);
+    begin_copy(i, simulated_copy::restore);
     return true;
   }
   tally_.is_placed(i);
@@ -228,7 +229,7 @@ void simulation::gives_up(std::uint32_t i) {
   auto& g = at(i);
   queue_.forget(i);
   g.waited += scene_.now - g.asked_at;
-  g.stage = guest_stage::gone;
+  g.stage = simulated_stage::gone;
   ++scene_.out.gave_up;
   queue_.release(); // what was kept for it
 }
@@ -262,22 +263,22 @@ void simulation::idle_ends(std::uint32_t i) {
   auto& g = at(i);
   idle_.forget(i);
   programs_.wake(i);
-  if (g.stage == guest_stage::suspended)
+  if (g.stage == simulated_stage::suspended)
     waits(i);
-  else if (g.stage == guest_stage::placed && g.copy == guest_copy::none)
+  else if (g.stage == simulated_stage::placed && g.copy == simulated_copy::none)
     work(i);
 }
 
 void simulation::done(std::uint32_t i) {
   leave(i);
   queue_.promise(-scene_.bytes_of(i));
-  at(i).stage = guest_stage::gone;
+  at(i).stage = simulated_stage::gone;
   tally_.is_done(i);
 }
 
 // -- copies: suspended, brought back, moved -----------------------------------
 
-void simulation::begin_copy(std::uint32_t i, guest_copy what) {
+void simulation::begin_copy(std::uint32_t i, simulated_copy what) {
   programs_.rest(i);
   at(i).copy = what;
   swapping_.stays(i);
@@ -286,12 +287,12 @@ void simulation::begin_copy(std::uint32_t i, guest_copy what) {
 
 void simulation::copied(std::uint32_t i) {
   auto& g = at(i);
-  auto what = std::exchange(g.copy, guest_copy::none);
-  if (what == guest_copy::suspend)
+  auto what = std::exchange(g.copy, simulated_copy::none);
+  if (what == simulated_copy::suspend)
     return suspended(i);
-  if (what == guest_copy::preempt)
+  if (what == simulated_copy::preempt)
     return made_room(i);
-  if (what == guest_copy::migrate)
+  if (what == simulated_copy::migrate)
     arrives_there(i);
   else
     swapping_.is_back(i);
@@ -307,7 +308,7 @@ void simulation::suspended(std::uint32_t i) {
   idle_.has_left(i);
   ++scene_.out.reclaimed;
   leave(i);
-  at(i).stage = guest_stage::suspended;
+  at(i).stage = simulated_stage::suspended;
   if (!at(i).idle)
     waits(i);
   reclaim_idle();
@@ -317,7 +318,7 @@ void simulation::made_room(std::uint32_t i) {
   ++scene_.out.preempted;
   leave(i);
   swapping_.made_room(i);
-  at(i).stage = guest_stage::suspended;
+  at(i).stage = simulated_stage::suspended;
   if (!at(i).idle)
     waits(i);
 }
@@ -340,21 +341,21 @@ void simulation::arrives_there(std::uint32_t i) {
 
 void simulation::reclaim_idle() {
   for (auto i : idle_.choose())
-    begin_copy(i, guest_copy::suspend);
+    begin_copy(i, simulated_copy::suspend);
 }
 
 /// Suspends vGPUs whose turns are over for those that wait.
 void simulation::take_turns() {
   for (auto i : swapping_.make_room()) {
     idle_.forget(i);
-    begin_copy(i, guest_copy::preempt);
+    begin_copy(i, simulated_copy::preempt);
   }
   swapping_.look_again();
 }
 
 void simulation::look() {
   if (auto who = balancing_.look())
-    begin_copy(*who, guest_copy::migrate);
+    begin_copy(*who, simulated_copy::migrate);
 }
 
 } // namespace

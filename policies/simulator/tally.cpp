@@ -27,18 +27,19 @@ void tally::is_done(std::uint32_t i) {
 /// Returns the total waiting time up to now.
 double tally::waited_by(std::uint32_t i) const {
   const auto& g = scene_.sessions[i];
-  return g.stage == guest_stage::waiting ? g.waited + scene_.now - g.asked_at
-                                         : g.waited;
+  return g.stage == simulated_stage::waiting
+             ? g.waited + scene_.now - g.asked_at
+             : g.waited;
 }
 
 void tally::finish() {
   std::vector<double> waits;
   for (std::uint32_t i = 0; i < scene_.sessions.size(); ++i) {
     const auto& g = scene_.sessions[i];
-    if (g.had_place || g.stage != guest_stage::gone || g.waited > 0)
+    if (g.had_place || g.stage != simulated_stage::gone || g.waited > 0)
       waits.push_back(waited_by(i));
     if (!g.had_place && g.waited + scene_.now - g.asked_at > 0 &&
-        (g.stage == guest_stage::waiting || g.waited > 0))
+        (g.stage == simulated_stage::waiting || g.waited > 0))
       first_waits_.push_back(waited_by(i));
   }
   auto& out = scene_.out;
