@@ -173,7 +173,7 @@ struct session_load {
   std::uint64_t quota = 0; // bytes a device, as the worker knows it
   control::usage usage{};
   std::uint64_t idle_ms = 0; // since the last call or work in the device
-  side_memory beside{};
+  side_memory side{};
   bool operator==(const session_load&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -187,7 +187,7 @@ struct session_load {
     f(x.quota, WIRE_MEMBER(Quota));
     f(x.usage, WIRE_MEMBER(Usage));
     f(x.idle_ms, WIRE_MEMBER(IdleMs));
-    f(x.beside, WIRE_MEMBER(Beside));
+    f(x.side, WIRE_MEMBER(Side));
   }
 };
 

@@ -116,7 +116,7 @@ struct start_worker {
   double limit = 1.0;
   std::int32_t priority = 0;
   /// Says that the worker of the former epoch executes nothing any more.
-  bool former_gave_way = false;
+  bool former_released = false;
   bool operator==(const start_worker&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -131,7 +131,7 @@ struct start_worker {
     f(x.share, WIRE_MEMBER(Share));
     f(x.limit, WIRE_MEMBER(Limit));
     f(x.priority, WIRE_MEMBER(Priority));
-    f(x.former_gave_way, WIRE_MEMBER(FormerGaveWay));
+    f(x.former_released, WIRE_MEMBER(FormerReleased));
   }
 };
 

@@ -51,7 +51,7 @@ std::string node_status_json(const supervisor_state& state) {
                         {"user", ""},
                         {"memory", x.load.memory_bytes},
                         {"quota", x.order.quota},
-                        {"beside", to_json(x.load.beside)},
+                        {"beside", to_json(x.load.side)},
                         {"calls", x.load.calls}}}}});
   return to_line({{"nodes",
                    {{{"name", state.opts.name},

@@ -42,7 +42,7 @@ void note_ended(supervisor_state& st, const supervisor_state::worker& x) {
   auto last = load_of(x);
   if (last.usage == control::usage{})
     return;
-  if (st.ended.size() == supervisor_state::most_last_words) {
+  if (st.ended.size() == supervisor_state::most_last_accounts) {
     spdlog::error("the manager has been away for too long: the last use of "
                   "session {} is not charged",
                   st.ended.front().load.session.value);
@@ -51,7 +51,7 @@ void note_ended(supervisor_state& st, const supervisor_state::worker& x) {
   st.ended.push_back({last, 0});
 }
 
-std::vector<control::session_load> last_words(supervisor_state& st) {
+std::vector<control::session_load> last_accounts(supervisor_state& st) {
   constexpr std::size_t at_once = 1'024;
   std::vector<control::session_load> out;
   for (auto i = 0u; i < std::min(at_once, st.ended.size()); ++i) {
@@ -62,7 +62,7 @@ std::vector<control::session_load> last_words(supervisor_state& st) {
   return out;
 }
 
-void heard_last_words(supervisor_state& st, std::uint64_t beat) {
+void drop_last_accounts(supervisor_state& st, std::uint64_t beat) {
   std::erase_if(st.ended, [beat](const auto& x) {
     return x.beat != 0 && x.beat <= beat;
   });

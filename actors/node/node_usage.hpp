@@ -20,10 +20,10 @@ void note_ended(supervisor_state& st, const supervisor_state::worker& x);
 
 /// Returns the last accounts for the heartbeat `st.beats`. Each is repeated
 /// until the manager has acknowledged it.
-std::vector<control::session_load> last_words(supervisor_state& st);
+std::vector<control::session_load> last_accounts(supervisor_state& st);
 
 /// Drops the last accounts that this heartbeat reported, which the manager has
 /// stored.
-void heard_last_words(supervisor_state& st, std::uint64_t beat);
+void drop_last_accounts(supervisor_state& st, std::uint64_t beat);
 
 } // namespace vgpu

@@ -103,7 +103,7 @@ void take(self_ptr self, const control::envelope&, const control::welcome& x) {
 
 void take(self_ptr self, const control::envelope&, const control::beat_ack& x) {
   auto& st = self->state;
-  heard_last_words(st, x.number);
+  drop_last_accounts(st, x.number);
   if (x.incarnation != st.incarnation && !st.stopping)
     register_anew(self);
   finish_stopping(self);
@@ -142,7 +142,7 @@ void beat(self_ptr self) {
   for (const auto& [id, x] : st.workers)
     if (x.stage == stage::running && x.load.session)
       out.sessions.push_back(load_of(x));
-  out.ended = last_words(st);
+  out.ended = last_accounts(st);
   tell_manager(self, std::move(out));
 }
 

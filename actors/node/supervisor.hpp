@@ -86,7 +86,7 @@ struct supervisor_state {
     control::session_load load;
     std::uint64_t beat = 0;
   };
-  static constexpr std::size_t most_last_words = 16'384;
+  static constexpr std::size_t most_last_accounts = 16'384;
   std::deque<last_word> ended;
   std::uint64_t last_tag = 0;
 

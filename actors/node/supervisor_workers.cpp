@@ -168,7 +168,7 @@ std::optional<control::start_worker>* order_after(supervisor_state& st,
 
 /// Starts the worker at once, unless a process that is ending still has some of
 /// its pGPUs.
-void begin_beside(self_ptr self, const control::start_worker& order) {
+void start_when_free(self_ptr self, const control::start_worker& order) {
   for (auto& [tag, x] : self->state.leaving)
     if (x.order.session == order.session && has_some_of(x, order)) {
       x.next = order;
@@ -219,7 +219,7 @@ void take(self_ptr self, const control::envelope&,
   }
   auto i = st.workers.find(order.session);
   if (i == st.workers.end())
-    return begin_beside(self, order);
+    return start_when_free(self, order);
   auto& x = i->second;
   auto newest = x.next ? x.next->epoch : x.order.epoch;
   if (order.epoch < newest)
@@ -236,9 +236,9 @@ void take(self_ptr self, const control::envelope&,
   }
   // Two workers of one session never serve it at once.
   auto has_process = x.stage == stage::running || x.stage == stage::stopping;
-  if (order.former_gave_way && !x.next && has_process) {
+  if (order.former_released && !x.next && has_process) {
     leave(self, i);
-    begin_beside(self, order);
+    start_when_free(self, order);
   } else if (stop_worker(self, x, SIGKILL)) {
     begin(self, order);
   } else {
@@ -453,7 +453,7 @@ bool end_leaving(self_ptr self, const child_exited& gone) {
     return false;
   note_process_end(self, x.mapped(), gone.how);
   if (auto& next = x.mapped().next; next && !self->state.stopping)
-    begin_beside(self, *next);
+    start_when_free(self, *next);
   return true;
 }
 

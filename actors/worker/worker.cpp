@@ -32,7 +32,7 @@ void beat(self_ptr self) {
             .quota = g.quota,
             .usage = used,
             .idle_ms = static_cast<std::uint64_t>(g.account.idle().count()),
-            .beside = {g.variables, g.code, g.context}};
+            .side = {g.variables, g.code, g.context}};
   x.error = static_cast<CUresult>(g.error.load());
   send(self, std::move(x));
   self->delayed_send(self, st.options.beat_every, caf::tick_atom_v);

@@ -239,7 +239,7 @@ public:
     // Requests remain here only after an exception. A late answer must not
     // arrive in a range that another request got meanwhile.
     for (auto& x : asked_)
-      x.range.keep_for_ever();
+      x.range.keep_forever();
   }
 
   CUresult ask(const rows& from, const rows& to, const call::extent& part) {

@@ -88,7 +88,7 @@ public:
     std::uint64_t offset() const noexcept { return offset_; }
     std::span<std::byte> bytes() const noexcept;
     /// Keeps the range forever: the arena never hands it out again.
-    void keep_for_ever() noexcept { owner_ = nullptr; }
+    void keep_forever() noexcept { owner_ = nullptr; }
 
   private:
     reply_arena* owner_;

@@ -216,7 +216,7 @@ struct SessionLoad {
   # The use in this epoch.
   idleMs @9 :UInt64;
   # The time since the session last had a call or work on the device.
-  beside @10 :SideMemory;
+  side @10 :SideMemory;
 }
 struct SideMemory {
   # The bytes of its pGPUs' memory that the session uses in addition to its
@@ -461,7 +461,7 @@ struct StartWorker {
   share @8 :Float64;
   limit @9 :Float64 = 1.0;
   priority @10 :Int32;
-  formerGaveWay @11 :Bool;
+  formerReleased @11 :Bool;
   # Whether the former epoch's worker executes no more calls, so that the node
   # need not wait for its end.
 }

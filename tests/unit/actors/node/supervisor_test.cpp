@@ -128,7 +128,7 @@ struct node : test::deterministic {
   std::pair<std::uint64_t, std::uint64_t> there_and_back() {
     auto first = start(1);
     auto there = order(2, {1}), back = order(3, {0});
-    there.former_gave_way = back.former_gave_way = true;
+    there.former_released = back.former_released = true;
     manager_says(there);
     auto second = children->starts.at(1).tag;
     tell(chief, child_started{second, 1235, {}});
@@ -440,7 +440,7 @@ BOOST_AUTO_TEST_CASE(a_released_worker_does_not_delay_its_successor) {
   join();
   auto first = start(1);
   auto next = order(2, {1});
-  next.former_gave_way = true;
+  next.former_released = true;
   manager_says(next);
   BOOST_REQUIRE(children->starts.size() == 2u);
   auto second = children->starts[1].tag;
@@ -459,7 +459,7 @@ BOOST_AUTO_TEST_CASE(a_successor_waits_for_a_pgpu_that_is_still_taken) {
   join();
   auto first = start(1);
   auto next = order(2, {0, 1}); // the former worker has pGPU 0
-  next.former_gave_way = true;
+  next.former_released = true;
   manager_says(next);
   BOOST_TEST(children->starts.size() == 1u);
   ends(first, "signal 9");

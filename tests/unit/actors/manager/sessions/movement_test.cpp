@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(a_session_runs_until_its_target_worker_is_ready) {
   gave_state(x);
   auto start = ordered("b");
   BOOST_REQUIRE(start);
-  BOOST_TEST(start->former_gave_way);
+  BOOST_TEST(start->former_released);
   BOOST_TEST(start->quota == wanted->first.quota);
 }
 
