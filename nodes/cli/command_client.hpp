@@ -15,9 +15,9 @@ class command_client {
 public:
   using milliseconds = std::chrono::milliseconds;
 
-  /// Connects and says hello. Fails when nobody answers within `patience`, when
-  /// nobody listens at the endpoint for as long as `absence`, or when the
-  /// manager refuses. The reason names the endpoint and what to check.
+  /// Connects and says hello. Fails when no manager answers within `patience`,
+  /// when no process listens at the endpoint for as long as `absence`, or when
+  /// the manager refuses. The reason names the endpoint and what to check.
   static result<std::unique_ptr<command_client>>
   connect(const std::string& endpoint, milliseconds patience,
           milliseconds absence = milliseconds{500});

@@ -57,7 +57,7 @@ public:
     connect();
   }
 
-  /// Drops the answer, because nobody waits for it any more.
+  /// Drops the answer, because nothing waits for it any more.
   void give_up() {
     done_ = nullptr;
     resolver_.cancel();

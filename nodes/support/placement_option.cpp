@@ -42,8 +42,8 @@ status check_interface(const library& from, const std::string& path) {
 }
 
 /// Loads a user's plug-in by dlopen(), because only its path is known when the
-/// program runs. The dynamic linker loads what the plug-in needs. Whoever may
-/// start a manager may run code in it.
+/// program runs. The dynamic linker loads what the plug-in needs. A user who
+/// may start a manager may run code in it.
 result<placement_choice> load(const std::string& path) {
   std::error_code error;
   auto file = std::filesystem::absolute(path, error);

@@ -9,7 +9,7 @@
 namespace vgpu {
 
 /// Makes `path` for this user alone, unless it exists. Returns whether it was
-/// made. Fails when it exists and belongs to somebody else.
+/// made. Fails when it exists and belongs to another user.
 result<bool> make_private_dir(const std::string& path);
 
 /// A run_dir_part is one process's part in a run directory. The last part to

@@ -145,7 +145,7 @@ void thread_engine::wait_one(share_seat& x, share_ns now) {
   note_busy(x);
 }
 
-/// Returns the session whose thread is next, among those that wait and have
+/// Returns the session whose thread is next, among waiting sessions with
 /// credit, or null.
 share_seat* thread_engine::next_to_run(share_ns now) const {
   share_seat* out = nullptr;

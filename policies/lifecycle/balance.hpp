@@ -57,7 +57,7 @@ struct balance_view {
 /// Estimates the load, in [0, 1], that a vGPU would put on a pGPU alone. `used`
 /// is the part of the time in which the pGPU worked for it, and `used_by_all`
 /// the sum over all of its vGPUs, of which `users` used it at all. On a pGPU
-/// with idle time nobody waited, so each used as much as it wanted. On a fully
+/// with idle time no vGPU waited, so each used as much as it wanted. On a fully
 /// used one, each used only what the others left, unless the pGPU worked for
 /// several at once. Between the two it interpolates. `limit`, in (0, 1], bounds
 /// the estimate.
@@ -93,7 +93,7 @@ double imbalance_of(const balance_view& view);
 /// constraint, has the memory for everything promised and held, and does not
 /// promise more compute than it has. A vGPU on its program's host leaves that
 /// host only for a drain, unless it may be placed anywhere. vGPUs of several
-/// pGPUs stay, and so do those that others must be beside.
+/// pGPUs stay, and so do vGPUs that another one must be beside.
 ///
 /// The same view always gives the same answer. Under steady loads, repeated
 /// calls come to an end.

@@ -35,9 +35,9 @@ status admit_within(const cluster_extent& cluster, const demand& what);
 /// Computes the limits of the cluster and calls admit_within().
 status admit(const cluster_view& cluster, const demand& what);
 
-/// Says, for a person, why an admitted demand waits: what the pGPUs that it
-/// could have lack, a few of them by name, those that lack least first. `kept`
-/// are places that are kept for demands before it in the queue
+/// Says, for people, why an admitted demand waits: what the pGPUs that it could
+/// have lack. It names a few of them, and begins with the pGPU that lacks
+/// least. `kept` are places that are kept for demands before it in the queue
 /// (place_to_keep()). Returns an empty text where its constraints allow no pGPU
 /// at all.
 std::string why_waiting(const cluster_view& cluster,

@@ -10,9 +10,9 @@
 
 namespace vgpu::simulator {
 
-/// A promised_queue is the queue as the manager has it. Among vGPUs that never
-/// ran, in order, as many as can be promised their memory go before the others,
-/// for which nobody is suspended. A vGPU that ran already has its promise.
+/// A promised_queue orders vGPUs as the manager does. Of the vGPUs that never
+/// ran, those whose memory can be promised, in order, go before the others. No
+/// vGPU is suspended for the others. A vGPU that ran already has its promise.
 class promised_queue {
 public:
   using rank = waiting_queue::rank;
@@ -45,7 +45,7 @@ public:
   }
   /// Counts `bytes` as promised, or (if negative) as not needed any more.
   void promise(double bytes) { left_ -= bytes; }
-  /// Decides who is promised memory. Call it after any change.
+  /// Decides which vGPUs are promised memory. Call it after any change.
   void settle();
 
   std::size_t size() const noexcept { return first_.size() + behind_.size(); }
@@ -67,7 +67,8 @@ public:
     for (const auto& x : gone)
       forget(x);
   }
-  /// Does the same for those only for whom room is made. It removes no entry.
+  /// Does the same, but only for the vGPUs for which room is made, and removes
+  /// no entry.
   template <class F>
   void serve_promised(F f) {
     first_.serve(f);

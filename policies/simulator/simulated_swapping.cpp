@@ -81,8 +81,8 @@ std::vector<std::uint32_t> simulated_swapping::make_room() {
   soonest_ = never;
   if (!turns_.on())
     return out;
-  // A vGPU that demands at least as much as one of no lower priority for which
-  // nobody can leave waits at least as long.
+  // If no vGPU can leave for a demand, none can leave for a demand for at least
+  // as much memory of the same or a lower priority.
   auto least_failed = std::numeric_limits<std::uint64_t>::max();
   policy::vain_searches vain;
   queue_.serve_promised([&](const admission::rank& at) -> admission::verdict {

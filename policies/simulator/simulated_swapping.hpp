@@ -11,8 +11,9 @@
 
 namespace vgpu::simulator {
 
-/// Tracks turns with memory, chooses who leaves for those who wait, and sums up
-/// the cost. It does nothing where no more memory is promised than exists.
+/// Tracks turns with memory, chooses the vGPUs that are suspended for waiting
+/// ones, and sums up the cost. It does nothing if no more memory is promised
+/// than exists.
 class simulated_swapping {
 public:
   simulated_swapping(scene& all, const places& where, admission& queue,
@@ -42,7 +43,7 @@ public:
   /// Returns the vGPUs to suspend now, so that waiting ones, in order, get room
   /// where turns are over.
   std::vector<std::uint32_t> make_room();
-  /// Schedules the end of a turn, where make_room() found nobody.
+  /// Schedules the end of a turn, if make_room() found no vGPU.
   void look_again();
   /// Returns whether an event belongs to an earlier schedule.
   bool is_moot(std::uint32_t version) const { return version != version_; }

@@ -337,14 +337,14 @@ void simulation::arrives_there(std::uint32_t i) {
   ++scene_.out.migrations;
 }
 
-// -- somebody is made to leave ------------------------------------------------
+// -- suspending vGPUs for others ----------------------------------------------
 
 void simulation::reclaim_idle() {
   for (auto i : idle_.choose())
     begin_copy(i, simulated_copy::suspend);
 }
 
-/// Suspends vGPUs whose turns are over for those that wait.
+/// Suspends vGPUs whose turns are over, for waiting vGPUs.
 void simulation::take_turns() {
   for (auto i : swapping_.make_room()) {
     idle_.forget(i);

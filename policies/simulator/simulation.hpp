@@ -1,4 +1,4 @@
-// A cluster's days in seconds: the manager's policies in virtual time.
+// Simulates a cluster: the manager's policies in virtual time.
 #pragma once
 
 #include "policies/compute/share.hpp"

@@ -54,7 +54,7 @@ public:
   void has_left(std::uint32_t i);
   /// Returns whether any vGPU is being suspended for this one.
   bool is_awaited_by(std::uint32_t i) const { return awaited_.contains(i); }
-  /// Returns when the first turn ends. Nobody leaves before that.
+  /// Returns when the first turn ends. No vGPU leaves before that.
   policy::time_point first_end() const {
     return by_end_.empty() ? policy::time_point::max()
                            : by_end_.begin()->first.first;
@@ -92,10 +92,10 @@ private:
   policy::swapping_options options_;
   std::vector<past> past_;
   std::unordered_map<std::uint32_t, resident> residents_;
-  /// Holds those of residents_ where nobody is leaving.
+  /// Holds the residents_ at places that no vGPU is leaving.
   turns_by_end by_end_;
   std::unordered_map<std::uint32_t, leaver> leavers_;
-  /// Counts, for each vGPU that waits, those that leave for it.
+  /// Counts, for each waiting vGPU, the vGPUs that leave for it.
   std::unordered_map<std::uint32_t, unsigned> awaited_;
   std::unordered_map<std::uint32_t, on_node> nodes_;
 };

@@ -42,7 +42,7 @@ public:
     return true;
   }
 
-  /// Says how the pass goes on after an entry.
+  /// Says how the pass continues after an entry.
   struct verdict {
     /// The entry does not wait any more.
     bool placed = false;

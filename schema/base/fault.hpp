@@ -21,7 +21,7 @@ enum class fault_kind : std::uint8_t {
   corrupt,
   /// The request names something that does not exist, or that exists no more.
   missing,
-  /// The caller is not allowed to, or somebody else holds what it requests.
+  /// The caller is not allowed to, or another one holds what it requests.
   refused,
   /// The request is valid but cannot be served now. It may be served later.
   not_ready,

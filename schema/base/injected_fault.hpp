@@ -6,7 +6,7 @@
 
 namespace vgpu {
 
-/// Names a fault that somebody causes on purpose, for tests and demonstrations.
+/// Names a fault that is injected for tests and demonstrations.
 enum class injected_fault : std::uint8_t {
   /// Every call and every completion of the device fails from now on.
   lost,

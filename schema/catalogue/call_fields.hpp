@@ -18,12 +18,12 @@ enum class answer : std::uint8_t {
 /// Says what a state (state.capnp) has to keep of a call after it was executed.
 /// Every call must specify this.
 enum class lasts : std::uint8_t {
-  begins,  // The call makes an object. It is kept until that object ends.
-  alters,  // The call sets a property of an object. It is kept until that
-           // object ends or a later call sets the property again.
-  ends,    // The call ends an object. It and the object's calls are dropped.
-  retires, // The call ends an object whose place decides where later objects
-           // lie. It is kept.
+  begins,   // The call makes an object. It is kept until that object ends.
+  alters,   // The call sets a property of an object. It is kept until that
+            // object ends or a later call sets the property again.
+  ends,     // The call ends an object. It and the object's calls are dropped.
+  retires,  // The call ends an object whose place decides where later objects
+            // lie. It is kept.
   captured, // The call changes memory, images or times, which a state contains.
   passes,   // The call leaves nothing to keep.
   shared,   // The call concerns another session too. No state of one session

@@ -61,7 +61,7 @@ private:
   std::size_t bytes_ = 0;
 };
 
-/// Makes a memfd of a fixed size, which nobody can change.
+/// Makes a memfd whose size no process can change.
 result<unique_fd> make_sealed_memory(const char* name, std::uint64_t bytes);
 
 /// Returns the size of such a memfd, as the kernel reports it. Fails when its
@@ -215,8 +215,8 @@ struct control_header {
 static_assert(sizeof(control_header) <= 4096);
 
 /// Locks the memory of view_host_known() and the host memory that it describes,
-/// between program and client. A waiting process goes on after `patience`,
-/// since the other one may have died with the lock.
+/// between program and client. A waiting process continues after `patience`,
+/// because the other one may have died with the lock.
 class host_guard {
 public:
   host_guard(std::atomic<std::uint32_t>& taken,

@@ -26,8 +26,8 @@ unique_fd nameless_file(const std::string& folder) {
   return named;
 }
 
-/// Returns whether it is a plain file. A process that gets another kind of
-/// descriptor may wait for it for ever.
+/// Returns whether it is a plain file. A process that reads another kind of
+/// descriptor may block without end.
 bool is_plain_file(int fd) {
   struct stat info {};
   return ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);

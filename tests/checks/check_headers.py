@@ -51,7 +51,7 @@ def all_headers():
 
 
 def changed_headers(known):
-    """Those that the branch, the last commit or nobody has committed yet."""
+    """Files that differ on the branch, in the last commit or uncommitted."""
     head = git("rev-parse", "HEAD").stdout.strip()
     base = git("merge-base", "HEAD", "main").stdout.strip()
     if base in ("", head):

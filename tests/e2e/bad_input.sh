@@ -415,7 +415,7 @@ make_noise() {
   done <"$work/out/every_socket"
   servants >"$work/out/after"
   diff "$work/out/before" "$work/out/after" >&2 ||
-    fail "the noise ended somebody"
+    fail "the noise ended a process"
   noise_made=$((noise_made + 1))
 }
 

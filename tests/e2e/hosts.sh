@@ -59,7 +59,7 @@ remember() {
   node=$(session .node)
   worker=$(session .worker_pid)
   old_epoch=$(session .epoch)
-  [[ -n $node && $worker -gt 0 ]] || fail "nobody serves heat"
+  [[ -n $node && $worker -gt 0 ]] || fail "no worker serves heat"
 }
 
 moved_away() {

@@ -78,7 +78,7 @@ case_eight() {
     wait "${pids[i]}" || fail "program $i: $(<"$work/out/heat$i.err")"
     same undisturbed "heat$i" || fail "program $i prints something else"
   done
-  (($(reclaimed) > 0)) || fail "nobody had to give way"
+  (($(reclaimed) > 0)) || fail "no vGPU was suspended for another"
   say "eight, of which three have room, gave way $(reclaimed) times"
 }
 
@@ -124,7 +124,7 @@ case_next() {
       </dev/null >"$work/out/heat$i" 2>"$work/out/heat$i.err" &
     pids+=($!)
   done
-  until_true 30 has_preempted || fail "nobody made room"
+  until_true 30 has_preempted || fail "no vGPU made room"
   pid=$(status .manager.pid)
   kill_hard "$pid" || fail "cannot kill the manager"
   until_true 5 dead "$pid"

@@ -311,9 +311,9 @@ etcd_line() {
       kill -STOP "${pid_of[etcd]}"
       until_true 5 nobody_leads || fail "$leader leads for ever"
       ! timeout 1 "$vgpu" status </dev/null >/dev/null 2>&1 ||
-        fail "somebody leads without etcd"
+        fail "a manager leads without etcd"
       kill -CONT "${pid_of[etcd]}"
-      until_true 10 status_is ".manager.term > $term" || fail "nobody leads"
+      until_true 10 status_is ".manager.term > $term" || fail "no manager leads"
       until_true 10 right_again ||
         fail "the status is not right again: $(picture), before: $before"
       second_program

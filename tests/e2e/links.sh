@@ -28,7 +28,7 @@ round_trip() {
   local began
   began=$(milliseconds)
   ! ip netns exec "$net-program" bash -c ': </dev/tcp/10.99.0.1/9' \
-    2>"$work/out/answer" || fail "somebody listens there"
+    2>"$work/out/answer" || fail "a process listens there"
   grep -q refused "$work/out/answer" || fail "$(<"$work/out/answer")"
   took=$(($(milliseconds) - began))
 }

@@ -36,7 +36,7 @@ start second 896MiB
 until_true 10 runs 2 || fail "the second does not run"
 start large 1GiB
 until_true 10 grep -q 'waits for a GPU: .* pGPU 0 lacks 768 MiB' \
-  "$work/out/large.err" || fail "it is not told: $(<"$work/out/large.err")"
+  "$work/out/large.err" || fail "no reason is logged: $(<"$work/out/large.err")"
 status_is '.vgpus[2].sessions[0] | .state == "waiting" and
   (.waiting_because | test("pGPU 0 lacks 768 MiB \\(768 MiB of 1024 MiB"))' ||
   fail "status does not tell why: $(status '.vgpus[2]')"
@@ -46,13 +46,13 @@ until_true 10 runs 4 || fail "the small one is held up"
 finish small
 start middle 256MiB
 until_true 10 grep -q 'is reserved for a program ahead in the queue' \
-  "$work/out/middle.err" || fail "it is not told: $(<"$work/out/middle.err")"
+  "$work/out/middle.err" || fail "no reason is logged: $(<"$work/out/middle.err")"
 finish first
 until_true 10 runs 3 || fail "the large one does not get what was kept for it"
 finish large
 finish middle
 finish second
 (($(grep -c '^vgpu\[.*waits for a GPU' "$work/out/large.err") == 1)) ||
-  fail "it was told several times: $(<"$work/out/large.err")"
+  fail "the reason is logged several times: $(<"$work/out/large.err")"
 cluster_down
 check_leaks

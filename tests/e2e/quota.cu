@@ -242,9 +242,9 @@ void require_taken(const char* way) {
   void* more = nullptr;
   require(cudaMemGetInfo(&free, &total) == cudaSuccess &&
               free <= total - wanted,
-          "is told to be free", way);
+          "is reported as free", way);
   require(cudaMalloc(&more, free + 1) == cudaErrorMemoryAllocation,
-          "can be had twice", way);
+          "can be allocated twice", way);
   (void)cudaGetLastError();
 }
 

@@ -171,7 +171,8 @@ void borrow(line other) {
   }
 
   other.meet();
-  CHECK(cudaMemset(large, 8, bytes)); // The other one does not have it any more.
+  CHECK(
+      cudaMemset(large, 8, bytes)); // The other one does not have it any more.
   other.meet();
   CHECK(cudaIpcCloseMemHandle(large));
   CHECK(cudaDeviceSynchronize());

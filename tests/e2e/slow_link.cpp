@@ -223,11 +223,11 @@ void run(const options& given) {
 } // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Links that are as slow as they are told to be: pairs of "
-               "Ethernet devices, host-NAME and port-NAME. Says `ready`, and "
+  CLI::App app{"Links with a chosen delay: pairs of "
+               "Ethernet devices, host-NAME and port-NAME. Prints `ready`, and "
                "takes commands from standard input, `NAME MILLISECONDS "
-               "JITTER`; at its end, it ends and tells stderr how many frames "
-               "found no room. Needs root."};
+               "JITTER`. At the end of the input it ends, and prints to stderr "
+               "how many frames were dropped. Needs root."};
   options given;
   app.add_option("name", given.names, "Of each link, 10 characters at most")
       ->required();

@@ -40,6 +40,6 @@ same undisturbed disturbed || fail "heat prints other lines"
 ((strays == 5)) || fail "only $strays programs went astray"
 ! has_event '.kind | test("session-replaced|session-replayed|device-lost")' ||
   fail "a program's own fault was taken for the device's"
-say "$strays strays beside heat, which is right"
+say "$strays faulty programs ran while heat ran, and heat is right"
 cluster_down
 check_leaks

@@ -244,7 +244,7 @@ case_up_down() {
   start_waiting "$vgpu" run --
   cluster_down
   grep -q "^1 program waits for a cluster at ipc:" "$work/out/down" ||
-    fail "nobody is told of a program that waits: $(<"$work/out/down")"
+    fail "no message names a waiting program: $(<"$work/out/down")"
   kill -TERM "$group"
   wait "$waiting" || true
   check_leaks
@@ -314,7 +314,7 @@ case_leaves() {
   until_true 5 grep -q listens "$work/out/leaver" ||
     fail "no client that leaves: $(<"$work/out/leaver")"
   expect 0 "$vgpu" run -- "$guest" exit 0
-  wait "$leaver" || fail "nobody came to the client that left"
+  wait "$leaver" || fail "no program connected to the client that ended"
 }
 
 run_case "$@"

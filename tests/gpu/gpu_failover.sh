@@ -68,7 +68,7 @@ for node in json.load(sys.stdin)["nodes"]:
 
 take_away() { # WHAT
   local session node gpu
-  read -r session node gpu < <(where) || die "nobody runs the program"
+  read -r session node gpu < <(where) || die "no worker runs the program"
   case $1 in
     worker) "$vgpu" kill-worker "$session" ;;
     node) "$vgpu" kill-node "$node" ;;

@@ -2,8 +2,8 @@
 // (cuCheckpointProcess...), step by step.
 //
 //   process_checkpoint hold MIB FILE
-//       uses MIB of memory, a device heap for its kernels' malloc, pinned memory,
-//       streams and events until FILE exists, and then checks all of it
+//       uses MIB of memory, a device heap for its kernels' malloc, pinned
+//       memory, streams and events until FILE exists, and then checks all of it
 //   process_checkpoint PID STEP...
 //       executes the steps lock, out, in, unlock or state one after the other,
 //       and prints the result and the seconds of each
@@ -82,7 +82,7 @@ static int hold(size_t words, const char* end) {
   check(cudaMemcpy(pinned, found + 1, sizeof *found, cudaMemcpyDeviceToHost),
         "count_wrong");
   std::printf("%s: %u rounds, longest %.2f s\n",
-              pinned[0] == 0 ? "all is there" : "WRONG", rounds, longest);
+              pinned[0] == 0 ? "all is right" : "WRONG", rounds, longest);
   return pinned[0] == 0 ? 0 : 1;
 }
 
@@ -114,7 +114,8 @@ int main(int argc, char** argv) {
   if (argc == 4 && std::strcmp(argv[1], "hold") == 0)
     return hold(std::strtoull(argv[2], nullptr, 10) << 18, argv[3]);
   if (argc < 3) {
-    std::fprintf(stderr, "usage: process_checkpoint hold MIB FILE | process_checkpoint PID STEP...\n");
+    std::fprintf(stderr, "usage: process_checkpoint hold MIB FILE | "
+                         "process_checkpoint PID STEP...\n");
     return 2;
   }
   for (int i = 2; i < argc; ++i)

@@ -173,7 +173,8 @@ void wrong() {
     EXPECT(reinterpret_cast<size_t>(l.values[1]) > 0);
   }
   {
-    linker l; // has a duplicate definition, reported at completion at the latest
+    linker
+        l; // has a duplicate definition, reported at completion at the latest
     CHECK(l.add(library));
     void* image = nullptr;
     if (l.add(library) == CUDA_SUCCESS)

@@ -1,7 +1,7 @@
 // nvcc: -lcuda
-// Loads, first launches and unloads code, and makes streams, while host functions
-// of this and of another thread run. A driver may wait for all streams then, but
-// the functions must still run.
+// Loads, first launches and unloads code, and makes streams, while host
+// functions of this and of another thread run. A driver may wait for all
+// streams then, but the functions must still run.
 #include "../check.hpp"
 
 #include <cuda.h>

@@ -127,8 +127,8 @@ void looked_for() {
   CHECK(cudaFreeHost(x));
 }
 
-/// Runs a kernel that ends when the program sets the stop word, and that
-/// answers earlier questions.
+/// Runs a kernel that answers a question, and ends when the program sets the
+/// stop word.
 void told_to_stop() {
   auto* x = pinned<desk>(1);
   serve<<<1, 1>>>(x);
