@@ -120,8 +120,8 @@ int run(const options& given) {
   session_client_options options;
   options.transport = parse_transport(given.transport);
   options.state_memory = given.state_memory.empty()
-                            ? memory_for_a_state()
-                            : *parse_size(given.state_memory);
+                             ? memory_for_a_state()
+                             : *parse_size(given.state_memory);
   options.state_dir = given.state_dir;
   options.busy_poll = polling->limits(where_scarce);
   auto server =

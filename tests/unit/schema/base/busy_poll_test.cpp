@@ -72,7 +72,8 @@ BOOST_AUTO_TEST_CASE(a_limit_of_zero_never_polls) {
   BOOST_TEST((looks(rule, {0us, 1us, 1us}) ==
               std::vector<nanoseconds>{0us, 0us, 0us, 0us}));
   auto asked = 0;
-  BOOST_TEST(!rule.wait_for(busy_poll::clock::now(), [&] { return ++asked != 0; }));
+  BOOST_TEST(
+      !rule.wait_for(busy_poll::clock::now(), [&] { return ++asked != 0; }));
   BOOST_TEST(asked == 0);
 }
 
