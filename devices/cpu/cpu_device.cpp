@@ -702,7 +702,7 @@ private:
   printer printer_;
   reporter reporter_;
   busy_time busy_;
-  // These are the last members, so that their threads end before what they use.
+  // Last members, so that their threads end before the members that they use
   std::shared_ptr<scheduler> scheduler_;
   copy_engine copier_{busy_, multiprocessors_of(props_) > 1};
   job_thread notifier_;

@@ -1,5 +1,5 @@
 // The properties of a cpu pGPU. They are those of an H100-class device where
-// that is true of it, and its own where it is not.
+// the cpu device behaves like one, and otherwise its own.
 #include "devices/cpu/cpu_device.hpp"
 #include "schema/base/processors.hpp"
 

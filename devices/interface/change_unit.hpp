@@ -11,8 +11,8 @@
 namespace vgpu::device {
 
 /// A device that tracks writes to its memory implements this interface, so that
-/// an earlier copy of the memory is updated by copying only what changed.
-/// Tracking starts, and may cost time, with the first mark().
+/// a caller can update an earlier copy of the memory by copying only the
+/// changed parts. Tracking starts, and may cost time, with the first mark().
 class change_unit {
 public:
   virtual ~change_unit() = default;

@@ -68,7 +68,7 @@ struct module_info {
   bool hidden_heap = false;
 };
 
-/// Holds the device memory, in bytes, that a session costs beside its
+/// Holds the device memory, in bytes, that a session costs in addition to its
 /// allocations. A member without a value is unknown to the device.
 struct side_memory {
   /// The variables of the session's modules take this much, with the heap of
@@ -157,8 +157,8 @@ public:
   /// Fails when these addresses are not free on this device.
   virtual status reserve_window(device_address base) = 0;
 
-  /// Backs [address, address + bytes) with memory that is zeroed, or holds what
-  /// this same session left there. Both arguments are multiples of
+  /// Backs [address, address + bytes) with memory that is zeroed, or still
+  /// holds what this same session wrote there. Both arguments are multiples of
   /// granule_bytes, and the range lies in the window. Returns
   /// CUDA_ERROR_OUT_OF_MEMORY when there is not enough memory.
   virtual status map(device_address address, std::uint64_t bytes) = 0;
@@ -170,11 +170,12 @@ public:
   /// Lets kernels and copies use [address, address + bytes), which is host
   /// memory of this process at the same address: the session's host window.
   virtual status attach_host(device_address address, std::uint64_t bytes) = 0;
-  /// Ends what attach_host() allowed for this range.
+  /// Reverses attach_host() for this range.
   virtual status detach_host(device_address address, std::uint64_t bytes) = 0;
 
   /// Announces that reads will often go into this memory of the process, which
-  /// stays valid as long as the device. This is a hint, given at most once.
+  /// stays valid as long as the device. The call is a hint, and is made at most
+  /// once.
   virtual void reads_into(std::span<std::byte>) {}
 
   // -- modules ----------------------------------------------------------------
@@ -188,7 +189,7 @@ public:
   /// Unloads a module. Work enqueued before still runs.
   virtual status unload_module(module_id id) = 0;
 
-  /// Returns the memory that the session costs beside its allocations.
+  /// Returns the memory that the session costs in addition to its allocations.
   virtual side_memory beside() const { return {}; }
 
   /// Sets an attribute of a kernel. `attribute` is one of the
@@ -209,7 +210,7 @@ public:
   /// Destroys a stream. Work enqueued before still runs.
   virtual status destroy_stream(stream_id id) = 0;
 
-  /// Creates an event; `timing` says whether elapsed() may ask for it.
+  /// Creates an event. elapsed() accepts only events with `timing`.
   virtual status create_event(event_id id, bool timing) = 0;
   /// Destroys an event.
   virtual status destroy_event(event_id id) = 0;
@@ -237,8 +238,8 @@ public:
   /// Enqueues a kernel launch.
   virtual status enqueue_launch(stream_id stream, const launch& what) = 0;
 
-  /// Copies `bytes` to the device when the stream gets there. `owner` keeps the
-  /// bytes alive; the device holds it for as long as it needs them.
+  /// Copies `bytes` to the device when the stream reaches this point. `owner`
+  /// keeps the bytes alive; the device holds it for as long as it needs them.
   virtual status enqueue_write(stream_id stream, device_address to,
                                std::span<const std::byte> bytes,
                                std::shared_ptr<const void> owner) = 0;
@@ -256,16 +257,15 @@ public:
                               std::uint32_t value, std::uint32_t element_bytes,
                               const extent& size) = 0;
 
-  /// Calls `start` when the stream gets there, with a function that lets the
-  /// stream continue. Somebody must call that function once, from any thread.
-  /// This serves cuLaunchHostFunc, whose function runs in the program's
-  /// process.
+  /// Calls `start` when the stream reaches this point, with a function that
+  /// lets the stream continue and that must be called once, from any thread.
+  /// Serves cuLaunchHostFunc, whose function runs in the program's process.
   virtual status
   enqueue_host(stream_id stream,
                std::function<void(std::function<void()> go_on)> start) = 0;
 
-  /// Sets where the text that kernels write goes. Without a printer the device
-  /// drops it.
+  /// Sets the printer, which gets the text that kernels write. Without a
+  /// printer the device drops this text.
   virtual void set_printer(printer to) = 0;
 
   /// Sets the reporter of failures. A device that knows which kernel failed,
@@ -274,7 +274,7 @@ public:
 
   // -- faults on purpose ------------------------------------------------------
 
-  /// Causes a fault.
+  /// Causes this fault on purpose, for tests.
   virtual void inject(injected_fault what) = 0;
 };
 

@@ -150,7 +150,7 @@ status each_entry(byte_span image, F f) {
   return {};
 }
 
-/// Holds what matters here of a container.
+/// Holds the parts of a container that are used here.
 struct content {
   std::optional<std::string> ptx;
   bool code = false; // machine code for any device, or PTX

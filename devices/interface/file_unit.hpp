@@ -20,8 +20,8 @@ public:
   /// the file's, and writes go into the file.
   ///
   /// Address and size are whole granules, and the offset is a multiple of the
-  /// host's page size. The file lies in memory; nobody else writes to it or
-  /// truncates it. The device must be at rest. After a fault nothing has
+  /// host's page size. The file lies in memory; no other process writes to it
+  /// or truncates it. The device must be at rest. After a fault nothing has
   /// changed.
   virtual status adopt(device_address address, std::uint64_t bytes, int file,
                        std::uint64_t offset) = 0;

@@ -14,10 +14,10 @@ class governor {
 public:
   virtual ~governor() = default;
 
-  /// Tells whether threads have to ask at all. This is one load.
+  /// Tells whether threads have to ask at all. Costs one load.
   virtual bool governs() const noexcept = 0;
   /// Tells whether a running thread should call go_on() now, because another
-  /// thread is to run in its place. This is one load.
+  /// thread is to run in its place. Costs one load.
   virtual bool hurries() const noexcept = 0;
 
   /// Asks to start working; returns whether the thread may.

@@ -27,11 +27,11 @@ public:
   /// mapped, because NVIDIA's driver refuses that.
   virtual status map_memory(device_address address, std::uint64_t bytes,
                             memory_id id) = 0;
-  /// Unmaps what one map_memory() mapped. The caller has waited for the work
+  /// Unmaps the range of one map_memory(). The caller has waited for the work
   /// that uses it.
   virtual status unmap_memory(device_address address, std::uint64_t bytes) = 0;
-  /// Sets what kernels and copies may do at [address, address + bytes), which
-  /// one map_memory() mapped.
+  /// Sets the access of kernels and copies to [address, address + bytes), the
+  /// range of one map_memory().
   virtual status set_access(device_address address, std::uint64_t bytes,
                             memory_access access) = 0;
 };

@@ -13,7 +13,7 @@ status check_parts(const shared_object& from, std::uint64_t bytes) {
   auto rest = bytes;
   for (auto part : from.words) {
     fits = fits && part != 0 && part % granule_bytes == 0 && part <= rest;
-    rest -= part; // means nothing once it does not fit
+    rest -= part; // without meaning once `fits` is false
   }
   if (fits && rest == 0)
     return {};

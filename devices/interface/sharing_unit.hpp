@@ -16,9 +16,9 @@ namespace vgpu::device {
 /// it.
 using shared_descriptor = std::shared_ptr<const unique_fd>;
 
-/// Holds what one process hands to another so that both use the same object.
-/// For memory it holds one descriptor for each part and one word with that
-/// part's size in bytes; the parts follow one another. For an event its
+/// Holds the data that one process passes to another so that both use the same
+/// object. For memory it holds one descriptor for each part and one word with
+/// that part's size in bytes; the parts follow one another. For an event its
 /// contents are private to the backend.
 struct shared_object {
   /// Neither list has more elements than this.
@@ -54,7 +54,7 @@ public:
   /// Tells whether a process that works on pGPU `pgpu` of this host can use
   /// what this device shares.
   virtual bool is_reached_by(std::uint32_t pgpu) const noexcept = 0;
-  /// Makes the memory that map() put behind [address, address + bytes)
+  /// Makes the memory that map() mapped at [address, address + bytes)
   /// shareable. Contents and addresses stay, and repeated calls return the same
   /// answer. Everything else in the same granules is shared with it. Returns
   /// CUDA_ERROR_NOT_SUPPORTED where the hardware cannot share memory.
@@ -74,8 +74,9 @@ public:
   /// Makes an event without timing shareable. Its latest record holds in the
   /// other process too.
   virtual result<shared_object> share_event(event_id id) = 0;
-  /// Creates an event that is another process's. A record in either process
-  /// counts for waits in both. destroy_event() ends it in this process alone.
+  /// Creates an event from one that another process shares. A record in either
+  /// process counts for waits in both. destroy_event() ends it in this process
+  /// alone.
   virtual status import_event(event_id id, const shared_object& from) = 0;
 };
 

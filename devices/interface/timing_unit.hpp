@@ -15,8 +15,8 @@ enum class timed_for : std::uint8_t { nobody, turns, account };
 
 /// A device that times its work by its own clock implements this interface. For
 /// other devices the worker uses the host's clock, which also counts the time
-/// until the work reaches the device's queue and until somebody notices its
-/// end; that is most of the time of a short copy. Timing costs nothing until
+/// until the work reaches the device's queue and until the host notices its
+/// end; for a short copy that is most of the time. Timing costs nothing until
 /// time() asks for it.
 class timing_unit {
 public:
@@ -26,21 +26,21 @@ public:
   /// thread that enqueues calls it.
   virtual void time(timed_for whom) noexcept = 0;
 
-  /// Delays the start of the next timed work, so that more work is queued
-  /// behind it. The device then goes from one piece of work to the next, and
-  /// the measured time has no pauses in which the device waits for the host.
-  /// The thread that enqueues calls it.
+  /// Delays the start of the next timed work, so that more work is queued after
+  /// it. The device then runs all of it without a break, and the measured time
+  /// has no pauses in which the device waits for the host. The thread that
+  /// enqueues calls it.
   virtual void delay() noexcept = 0;
 
   /// Adds the work that is done by now to the totals, including the work whose
   /// completion calls this. Only completions call it.
   virtual void settle_times() = 0;
 
-  /// Returns the total time for which the device worked on what it timed for
+  /// Returns the total time for which the device did the work that it timed for
   /// `whom`, as of the latest settle_times(). Overlapping work counts once.
-  /// Where nobody asked for the end of a piece of work, it counts together with
-  /// the next work of its stream, from the beginning of the first to the end of
-  /// the last. Thread-safe.
+  /// Work whose end no caller asked for counts together with the next work of
+  /// its stream, from the beginning of the first to the end of the last.
+  /// Thread-safe.
   virtual std::chrono::nanoseconds timed(timed_for whom) const noexcept = 0;
 };
 

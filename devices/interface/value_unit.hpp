@@ -12,8 +12,8 @@ class value_unit {
 public:
   virtual ~value_unit() = default;
 
-  /// Lets what is enqueued in the stream from now on wait until the word in
-  /// memory satisfies the condition `what` (CUDA driver API,
+  /// Lets work that is enqueued in the stream from now on wait until the word
+  /// in memory satisfies the condition `what` (CUDA driver API,
   /// cuStreamWaitValue32). Another stream's copy or a running kernel may write
   /// the word. No other stream and no thread of this process waits.
   /// Precondition: what.is_sound().

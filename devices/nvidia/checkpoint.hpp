@@ -16,9 +16,9 @@ bool can_checkpoint(const driver& api) noexcept;
 /// state is unknown.
 status checkpoint_process(const driver& api, int pid);
 
-/// Restores the process from whatever step checkpoint_process() had reached
-/// when it ended or was killed. The driver remembers that step, and any process
-/// may ask for the restore.
+/// Restores the process, whichever step checkpoint_process() had reached when
+/// it ended or was killed. The driver remembers that step, and any process may
+/// ask for the restore.
 status restore_process(const driver& api, int pid);
 
 } // namespace vgpu::device::nvidia

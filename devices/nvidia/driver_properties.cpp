@@ -15,8 +15,8 @@ namespace nvidia {
 
 namespace {
 
-/// These attributes would hold for a program beside the device but not for one
-/// elsewhere, whose kernels cannot reach memory of the program.
+/// These attributes hold only for a program on the device's own host. The
+/// kernels of a program on another host cannot reach that program's memory.
 constexpr CUdevice_attribute not_ours[] = {
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS,
     CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,

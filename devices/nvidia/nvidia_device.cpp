@@ -344,8 +344,8 @@ public:
     return {};
   }
 
-  /// Reports variables alone. The driver tells how much memory is free on the
-  /// GPU for all its users, but not what a context or code takes, and it loads
+  /// Reports variables alone. The driver reports how much memory of the GPU is
+  /// free for all its users, but not what a context or code takes, and it loads
   /// code when it is first used.
   side_memory beside() const override {
     return {modules_.variable_bytes(), {}, {}};
@@ -512,8 +512,7 @@ public:
   status enqueue_wait(stream_id stream, const awaited_value& what) override {
     if (auto ok = ready(); !ok)
       return ok;
-    // The executor asks the device next for the program's part, behind this
-    // wait.
+    // The executor's next call enqueues the program's part behind this wait.
     std::lock_guard nothing_is_dropped{dropping_};
     auto ok = noted(streams_.wait(stream, what));
     wait_begun_ = ok.ok();
@@ -596,8 +595,8 @@ private:
     waits_.fail(why);
   }
 
-  /// Delivers what kernels printed before the completions of their work run.
-  /// The driver writes that text when somebody synchronises.
+  /// Delivers the text of kernels before the completions of their work run. The
+  /// driver writes that text when a thread synchronises.
   void settled(CUevent event, CUresult how) {
     note(how);
     if (lost_)
@@ -613,9 +612,9 @@ private:
   }
 
   /// Drops code or an array when the work so far is done, but not while a
-  /// stream waits for the program. The driver waits for all streams when it
-  /// drops them, and the thread that drops also tells the program when a stream
-  /// has come to its host function.
+  /// stream waits for the program. When the driver drops them it waits for all
+  /// streams, and the thread that waits there is the one that reports to the
+  /// program that a stream has reached its host function.
   void drop_when_done(std::function<void()> drop) {
     auto when_done = [this, drop = std::move(drop)](CUresult how) {
       if (how == closing)
@@ -695,7 +694,7 @@ private:
   copies copies_;
 };
 
-/// Returns those of the session's other devices that reach this one's memory.
+/// Returns the session's other devices that reach this one's memory.
 std::vector<CUdevice> reach(const driver& api, CUdevice here,
                             const std::vector<int>& session) {
   std::vector<CUdevice> out;

@@ -19,8 +19,8 @@ result<std::vector<properties>> nvidia_properties();
 /// Opens a session's part of the GPU with this ordinal, in the GPU's primary
 /// context, which the process then holds until it ends. The caller enforces the
 /// quota. A process opens an ordinal once. `session` lists the ordinals of the
-/// session's GPUs; those among them that reach this GPU's memory by NVLink or
-/// PCIe may copy to and from it.
+/// session's GPUs. Each GPU of the list that reaches this GPU's memory by
+/// NVLink or PCIe may copy to and from it.
 result<std::unique_ptr<device>>
 open_nvidia_device(int ordinal, const std::vector<int>& session = {});
 

@@ -88,8 +88,9 @@ CUresult CUDAAPI cuArray3DGetDescriptor(
   });
 }
 
-// The calls below are about arrays that are sparse, deferred or of several
-// planes, which cannot exist here. For others the driver refuses them.
+// The calls below concern arrays that are sparse, deferred or of several
+// planes, which cannot exist here. For any other array the driver refuses the
+// call.
 
 CUresult CUDAAPI cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES*,
                                             CUarray array) {

@@ -29,7 +29,8 @@ bool is_unsupported(CUlimit limit, const context& x) {
               9);
 }
 
-/// Returns the limit as it was set, or as the device has it.
+/// Returns the limit's set value or, for shared memory, the device's if none
+/// was set.
 std::size_t value_of(CUlimit limit, const context& x) {
   auto set = x.limits[limit].load();
   if (set != 0 || limit != CU_LIMIT_SHMEM_SIZE)
@@ -458,7 +459,7 @@ CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext,
       return CUDA_ERROR_INVALID_CONTEXT;
     if (flags != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    // This is as in driver 580, and unlike the documentation.
+    // As in driver 580, and unlike the documentation.
     if (peer == &x)
       return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
     const auto& all = process::the_session().devices();

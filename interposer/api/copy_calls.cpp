@@ -14,7 +14,8 @@ std::uint64_t address_of(const void* p) noexcept {
   return reinterpret_cast<std::uintptr_t>(p);
 }
 
-/// Runs a body as in_stream() does. Refuses copies that wait beside a capture.
+/// Runs a body as in_stream() does. Refuses copies that wait while a capture
+/// forbids waiting.
 template <class Body>
 CUresult in_copying_stream(CUstream handle, bool async,
                            const Body& body) noexcept {
@@ -56,12 +57,12 @@ CUresult copy_2d(CUstream handle, const CUDA_MEMCPY2D* c, bool async) noexcept {
   });
 }
 
-/// This is one end of a copy of consecutive bytes.
+/// Describes one end of a copy of consecutive bytes.
 struct flat_end {
-  std::uint64_t address = 0; ///< This is 0 for an array.
+  std::uint64_t address = 0; ///< 0 for an array
   side as = side::unified;
   CUarray array = nullptr;
-  std::size_t offset = 0; ///< This is the offset in the array.
+  std::size_t offset = 0; ///< in the array
 };
 
 /// Copies bytes where at least one end is an array.

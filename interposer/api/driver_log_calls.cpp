@@ -89,7 +89,7 @@ CUresult CUDAAPI cuLogsDumpToMemory(CUlogIterator* iterator, char* buffer,
                          : the_driver_log().read(begin_of(iterator), room - 1);
     if (!got)
       return wrong("Provided buffer is not large enough to write any logs to");
-    // Without messages, the buffer stays as it is.
+    // Without messages, the buffer does not change.
     if (!got->text.empty())
       std::memcpy(buffer, got->text.c_str(), got->text.size() + 1);
     *size = got->text.size();

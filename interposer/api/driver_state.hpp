@@ -1,4 +1,4 @@
-// All that this library knows about the program's use of CUDA, in one object.
+// The state of the program's use of CUDA, in one object.
 #pragma once
 
 #include "interposer/api/notifications.hpp"
@@ -12,20 +12,20 @@
 
 namespace vgpu::interposer {
 
-/// api/ owns the tables that belong to entry points alone.
+/// Owns the tables that only entry points use.
 struct api_part : state_part<api_part> {
   handle_table<notification> notifications{handle_kind::notification};
 };
 
-/// The state has a part for each folder, made in the order in which folders
-/// may include each other. A part registers with those before it what
-/// they are to do for it (docs/decisions/0015-interposer.md), and is reached by
-/// its own get(). Only the session is apart (session/process.hpp), since a
-/// process may get another one while it has done no more than count devices.
+/// Holds a part for each folder, made in the order in which folders may include
+/// each other. A part registers its steps with the parts before it
+/// (docs/decisions/0015-interposer.md). Callers reach a part by its own get().
+/// Only the session is separate (session/process.hpp), because a process that
+/// has only counted devices may still get another session.
 ///
-/// There is one a process. It is made by the first call that needs some of it,
-/// and never destroyed: threads and atexit handlers may call until the very
-/// end, and the child of a fork finds what its parent had.
+/// Each process has one. The first call that needs it makes it, and nothing
+/// destroys it, because threads and atexit handlers may call until the process
+/// ends. The child of a fork has its parent's state.
 struct driver_state {
   session_part session;
   context_part contexts;
@@ -37,9 +37,9 @@ struct driver_state {
   api_part api;
 };
 
-/// Makes the driver's state unless it is there already. Entry points that work
-/// before cuInit call this before anything else; cuInit does it for all others.
-/// False when there is no memory for it. Thread-safe.
+/// Makes the driver's state unless it exists. Entry points that work before
+/// cuInit call this first; cuInit does it for all others. Returns false when
+/// there is not enough memory. Thread-safe.
 bool make_driver_state() noexcept;
 
 } // namespace vgpu::interposer

@@ -1,4 +1,5 @@
-// The base of every file with exported entry points, which includes it first.
+// Support for exported entry points. Every file with entry points includes it
+// first.
 #pragma once
 
 #include "interposer/session/driver_api.hpp"
@@ -9,8 +10,9 @@
 #include <exception>
 #include <new>
 
-/// Gives a function that cuda.h no longer declares, an older version of a call,
-/// the symbol of that name. It stands after the parameters of the declaration.
+/// Gives an exported function this symbol. For older versions of calls, which
+/// cuda.h no longer declares. The macro follows the parameters of the
+/// declaration.
 #define VGPU_EXPORT_AS(symbol)                                                 \
   __asm__(symbol) __attribute__((visibility("default")))
 

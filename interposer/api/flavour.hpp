@@ -1,6 +1,6 @@
 // Support for files that are compiled twice: once as they are, and once with
-// CUDA_API_PER_THREAD_DEFAULT_STREAM, by which cuda.h renames each call that
-// takes a stream to its _ptds or _ptsz symbol. So one body gives both.
+// CUDA_API_PER_THREAD_DEFAULT_STREAM, with which cuda.h renames each call that
+// takes a stream to its _ptds or _ptsz symbol. So one body serves both.
 #pragma once
 
 #include "interposer/api/entry.hpp"
@@ -30,7 +30,7 @@ constexpr bool per_thread = false;
 #endif
 
 /// Runs a body as guarded() does, with the stream that the argument names in
-/// this flavour. It requires that the stream's context is usable.
+/// this compilation. It requires that the stream's context is usable.
 template <class Body>
 CUresult in_stream(CUstream handle, const Body& body) noexcept {
   return guarded([&]() -> CUresult {

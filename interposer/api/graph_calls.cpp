@@ -11,7 +11,7 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// Fills the caller's array as far as it goes. Without an array, gives the
+/// Fills the caller's array up to its size. Without an array, returns the
 /// number of entries.
 template <class Write>
 CUresult give_list(std::size_t have, bool wants_list, std::size_t* count,
@@ -38,8 +38,8 @@ CUresult give_nodes(const std::vector<graph_node*>& all, CUgraphNode* out,
 
 using edge = std::pair<graph_node*, graph_node*>;
 
-/// Fills those of the arrays that the caller has. Returns an error where an
-/// edge has data and the caller has no array for it.
+/// Fills the arrays that the caller passed. Returns an error where an edge has
+/// data and the caller passed no array for it.
 CUresult give_edges(const std::vector<edge>& all, CUgraphNode* from,
                     CUgraphNode* to, CUgraphEdgeData* data,
                     std::size_t* count) {
@@ -75,8 +75,8 @@ CUresult give_edges(CUgraph handle, CUgraphNode* from, CUgraphNode* to,
 }
 
 /// Adds or removes an edge. Returns CUDA_ERROR_INVALID_VALUE where that is not
-/// possible. Without data it removes the edge whatever its data (580 on an
-/// H200).
+/// possible. Without data it removes the edge, whatever data the edge has (as
+/// driver 580 on an H200).
 CUresult change_edge(graph& in, graph_node& from, graph_node& to,
                      const CUgraphEdgeData* data, bool add) {
   if (!add) {
@@ -232,7 +232,7 @@ CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph hGraph,
   return change_edges(hGraph, from, to, edgeData, numDependencies, false);
 }
 
-// These are the forms from before edges had data.
+// These forms date from before edges had data.
 extern "C" {
 CUresult graph_edges_v1(CUgraph g, CUgraphNode* from, CUgraphNode* to,
                         size_t* count) VGPU_EXPORT_AS("cuGraphGetEdges");
@@ -326,7 +326,7 @@ CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph_handle,
                     [&](graph& x) { return x.give_up(object, count); });
 }
 
-/// Takes all flags, also those without a meaning.
+/// Accepts all flags, also undefined ones.
 CUresult CUDAAPI cuGraphDebugDotPrint(CUgraph hGraph, const char* path,
                                       unsigned int flags) {
   return with_graph(hGraph, [&](graph& x) -> CUresult {

@@ -58,7 +58,7 @@ inline bool are_plain(const CUgraphEdgeData* edges, std::size_t count) {
   return edges == nullptr || std::all_of(edges, edges + count, is_plain);
 }
 
-/// Adds a node to a graph. `make` gets the graph and fills in the work.
+/// Adds a node to a graph. `make` gets the graph, and fills in the work.
 template <class Work, class Make>
 CUresult add_node_of(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
                      std::size_t count, const Make& make) noexcept {
@@ -127,24 +127,24 @@ CUresult set_exec_work(CUgraphExec exec, CUgraphNode node,
                       });
 }
 
-/// Describes work from the general node struct. Returns
-/// CUDA_ERROR_NOT_SUPPORTED for unsupported kinds.
+/// Converts the general node struct to work. Returns CUDA_ERROR_NOT_SUPPORTED
+/// for unsupported kinds.
 CUresult describe(const CUgraphNodeParams& from, work& out);
 
 /// Copies a graph for a child node. Returns CUDA_ERROR_NOT_SUPPORTED for a
 /// graph that cannot be copied.
 CUresult copy_child(const graph& from, child_work& out);
 
-/// Describes work of a node in `into`, as describe() does. It may move the
-/// graph of a child node there. It gives memory its addresses, and writes them
-/// to `from`.
+/// Converts the struct of a node in `into`, as describe() does. May move the
+/// graph of a child node there. Reserves the addresses of memory, and writes
+/// them to `from`.
 CUresult describe_in(graph& into, CUgraphNodeParams& from, work& out);
-/// Describes a conditional node of `into`. It makes the graphs of its bodies,
-/// and writes their handles to `from`.
+/// Converts the struct of a conditional node of `into`. Makes the graphs of its
+/// bodies, and writes their handles to `from`.
 CUresult describe_conditional(graph& into, CUDA_CONDITIONAL_NODE_PARAMS& from,
                               work& out);
-/// Describes an allocation node of `into`. It takes the addresses, and writes
-/// them to `from`.
+/// Converts the struct of an allocation node of `into`. Reserves the addresses,
+/// and writes them to `from`.
 CUresult describe_allocation(graph& into, CUDA_MEM_ALLOC_NODE_PARAMS& from,
                              allocation_work& out);
 

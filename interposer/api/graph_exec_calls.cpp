@@ -80,7 +80,7 @@ bool fits_body(const work& x) {
   }
 }
 
-/// Tells whether all bodies have only work that they may have.
+/// Tells whether all bodies contain only work that bodies may have.
 bool bodies_are_possible(const graph& x) {
   auto is_possible = [](const graph& body) {
     return std::all_of(body.nodes().begin(), body.nodes().end(),

@@ -148,7 +148,7 @@ CUresult CUDAAPI cuGraphMemFreeNodeGetParams(CUgraphNode hNode,
   });
 }
 
-// -- what the device keeps
+// -- unused memory and attributes
 // -----------------------------------------------------------------------------
 
 CUresult CUDAAPI cuDeviceGetGraphMemAttribute(CUdevice device,

@@ -9,7 +9,7 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// Adds a node from the driver API's struct, which may be missing.
+/// Adds a node from the driver API's struct, which may be null.
 template <class Work, class Params>
 CUresult add_described(CUgraphNode* out, CUgraph in, const CUgraphNode* after,
                        std::size_t count, const Params* params) noexcept {
@@ -271,7 +271,7 @@ CUresult graph_add_node_v1(CUgraphNode* out, CUgraph in,
   return add_any(out, in, after, nullptr, count, params);
 }
 
-// -- removing and asking
+// -- removing and querying
 // -----------------------------------------------------------------------------
 
 CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode hNode) {
@@ -379,7 +379,8 @@ CUresult CUDAAPI cuGraphEventWaitNodeGetEvent(CUgraphNode hNode,
 
 namespace {
 
-/// Replaces a node's work by what `make` fills in, where the kind is the same.
+/// Replaces a node's work by the work that `make` fills in, where the kind is
+/// the same.
 template <class Work, class Make>
 CUresult set_work(CUgraphNode node, const Make& make) noexcept {
   return with_work<Work>(node, [&](graph_node&, Work& w) {

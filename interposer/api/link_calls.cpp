@@ -31,7 +31,7 @@ CUresult with_link(CUlinkState handle, const Body& body) noexcept {
   });
 }
 
-/// Adds a part to a link. Its logs are those of the whole.
+/// Adds a part to a link. Its messages go to the logs of the whole link.
 CUresult add_data(CUlinkState handle, CUjitInputType type, const void* data,
                   std::size_t bytes, unsigned count, CUjit_option* options,
                   void** values) noexcept {

@@ -71,7 +71,7 @@ int ordinal_of(location x) {
   return x == advice::nowhere ? CU_DEVICE_INVALID : CU_DEVICE_CPU;
 }
 
-/// Returns the place that all of the range has in common, or none.
+/// Returns the place that all parts of the range share, or none.
 location common(CUdeviceptr at, std::size_t bytes, location advice::*which) {
   std::optional<location> all;
   given_advice().each(at, bytes, [&](const advice& x) {

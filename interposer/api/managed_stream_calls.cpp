@@ -11,8 +11,8 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// Prefetches managed memory. A device has it before the work that follows. The
-/// host gets it when it touches the memory.
+/// Prefetches managed memory. To a device it moves before the work that
+/// follows; to the host it moves only when the program touches it.
 void bring(CUdeviceptr at, std::size_t bytes, advice::location where) {
   given_advice().apply(at, bytes, [&](advice& x) { x.prefetched = where; });
   if (where.first == CU_MEM_LOCATION_TYPE_DEVICE &&
@@ -34,14 +34,13 @@ CUresult prefetch(CUdeviceptr at, std::size_t bytes, advice::location where,
   });
 }
 
-/// This is a batch of ranges of managed memory, and the places to bring them
-/// to.
+/// Holds a batch of ranges of managed memory, and their targets.
 struct range_batch {
   const CUdeviceptr* at;
   const std::size_t* sizes;
   std::size_t count;
   const CUmemLocation* places;
-  /// For each place, this is the first range that it applies to.
+  /// Holds, for each place, the index of the first range that it applies to.
   const std::size_t* first;
   std::size_t place_count;
 };
@@ -125,8 +124,8 @@ CUresult CUDAAPI cuMemPrefetchBatchAsync(
       flags, hStream);
 }
 
-/// Discards nothing: discarded memory may hold anything until it is written,
-/// also its old bytes.
+/// Discards nothing: discarded memory may hold any bytes until it is written,
+/// also its old ones.
 CUresult CUDAAPI cuMemDiscardBatchAsync(CUdeviceptr* dptrs, size_t* sizes,
                                         size_t count, unsigned long long flags,
                                         CUstream hStream) {
@@ -144,8 +143,8 @@ CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync(
       flags, hStream);
 }
 
-/// Does nothing but its checks. Attaching says which side leaves the memory
-/// alone; here both may touch all of it at any time.
+/// Does nothing but its checks. In CUDA, attaching restricts who may touch the
+/// memory; here program and device may always touch all of it.
 CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr,
                                         size_t length, unsigned int flags) {
   return in_stream(hStream, [&](stream& s) -> CUresult {

@@ -52,7 +52,7 @@ CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
     virtual_memories().collect();
     sharing().recount(x.device_index(), space.quota());
     if (free != nullptr)
-      // The quota may have been lowered below what is allocated.
+      // The quota may have been lowered below the allocated bytes.
       *free = space.quota() - std::min(space.quota(), space.used());
     if (total != nullptr)
       *total = space.quota();

@@ -5,8 +5,8 @@
 
 namespace vgpu::interposer {
 
-/// This is a notification that the program registered. It never comes
-/// (notification_calls.cpp).
+/// Represents a notification that the program registered. Its callback never
+/// runs (notification_calls.cpp).
 struct notification {
   CUdevice device = 0;
 };

@@ -43,7 +43,7 @@ CUresult choose_block(int* grid, int* block, CUfunction handle,
   });
 }
 
-/// This is a question about clusters, and the part of the answer that is known
+/// Holds a question about clusters, and the part of the answer that is known
 /// here.
 struct cluster_question {
   // A multiprocessor holds this many blocks, without regard to clusters.

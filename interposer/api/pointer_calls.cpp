@@ -113,7 +113,8 @@ CUresult get(CUpointer_attribute which, CUdeviceptr ptr, void* data) {
   return CUDA_ERROR_INVALID_VALUE;
 }
 
-/// Writes what cuPointerGetAttributes gives for memory that CUDA does not know.
+/// Writes the value that cuPointerGetAttributes returns for memory that CUDA
+/// does not know.
 void give_nothing(CUpointer_attribute which, void* data) {
   switch (which) {
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:

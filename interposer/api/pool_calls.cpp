@@ -29,7 +29,7 @@ CUresult with_pool(CUmemoryPool handle, const Body& body) noexcept {
   });
 }
 
-/// Gets the device that a location names. Pools are device memory here.
+/// Finds the device that a location names. Pools are device memory here.
 CUresult device_at(const CUmemLocation* where, CUmemAllocationType type,
                    CUdevice& out) {
   if (where == nullptr)

@@ -30,7 +30,7 @@ CUresult create_stream(CUstream* out, unsigned flags, int priority) noexcept {
 
 CUresult destroy_stream(CUstream handle) noexcept {
   return by_handle([&] {
-    // Streams of a green context that is gone stay for ever (CUDA driver API,
+    // Streams of a destroyed green context stay forever (CUDA driver API,
     // cuGreenCtxDestroy).
     if (auto* x = streams().find(handle); x != nullptr && !x->within.active)
       return CUDA_ERROR_CONTEXT_IS_DESTROYED;

@@ -198,7 +198,7 @@ cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph,
     p.hErrNode_out = nullptr;
     constexpr std::uint64_t and_upload = CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD;
     auto code = instantiate(phGraphExec, hGraph, p.flags & ~and_upload);
-    // The launch reports memory that has no room now.
+    // Where memory does not fit now, the launch reports it.
     if (code == CUDA_SUCCESS && (p.flags & and_upload) != 0)
       (void)upload(*graph_execs().find(*phGraphExec));
     auto* named = find_graph(hGraph);

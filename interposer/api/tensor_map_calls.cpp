@@ -13,7 +13,7 @@ namespace {
 using vgpu::tensor_map_form;
 using vgpu::tensor_map_spec;
 
-/// Takes `count` values. Returns false where there is no array, even for 0
+/// Copies `count` values. Returns false where the array is null, even for 0
 /// values (as driver 580 does).
 template <class From, class To>
 bool take(const From* from, std::size_t count, To& to) {
@@ -23,8 +23,8 @@ bool take(const From* from, std::size_t count, To& to) {
   return true;
 }
 
-/// These are the arguments that all forms have in common. The driver judges the
-/// values; this library refuses only what it could not pass on.
+/// Holds the arguments that all forms have in common. The driver checks the
+/// values; this library refuses only values that it cannot transmit.
 struct shape_arguments {
   CUtensorMapDataType type;
   cuuint32_t rank;
@@ -64,8 +64,8 @@ CUresult in_mapping_context(const Body& body) noexcept {
   });
 }
 
-/// Encodes a map. `more` takes the arguments of this form alone, and returns
-/// whether it could.
+/// Encodes a map. `more` reads the arguments that only this form has, and
+/// returns whether they are valid.
 template <class More>
 CUresult encode(CUtensorMap* out, tensor_map_form form,
                 const shape_arguments& shape, const More& more) noexcept {
@@ -108,7 +108,8 @@ CUresult CUDAAPI cuTensorMapEncodeIm2col(
                 [&](tensor_map_spec& what) {
                   what.channels = channelsPerPixel;
                   what.pixels = pixelsPerColumn;
-                  // This covers all dimensions but the channels and the images.
+                  // The offsets cover all dimensions but the channels and the
+                  // images.
                   return what.rank > 2 &&
                          take(pixelBoxLowerCorner, what.rank - 2, what.lower) &&
                          take(pixelBoxUpperCorner, what.rank - 2, what.upper);

@@ -7,7 +7,7 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// Gives a part of the object's description.
+/// Returns a part of the object's description.
 template <class Part, class Pick>
 CUresult describe(Part* out, unsigned long long value, bool surface,
                   const Pick& pick) noexcept {

@@ -1,5 +1,5 @@
-// Support for entry points that may wait for work, and so are not allowed
-// beside a capture.
+// Support for entry points that may wait for work, and so may be forbidden
+// during a capture.
 #pragma once
 
 #include "interposer/api/entry.hpp"

@@ -1,4 +1,4 @@
-// What code/ has of the driver's state.
+// The part of the driver's state that belongs to code/.
 #pragma once
 
 #include "interposer/code/linker.hpp"
@@ -12,9 +12,9 @@ namespace vgpu::interposer {
 
 struct context_part;
 
-/// code/ owns all modules, libraries and links under way.
+/// Owns all modules, libraries and links under way.
 struct code_part : state_part<code_part> {
-  /// Registers what happens when a context ends.
+  /// Registers the step at the end of a context.
   explicit code_part(context_part& contexts);
 
   handle_table<module> modules{handle_kind::module};
@@ -23,7 +23,7 @@ struct code_part : state_part<code_part> {
   handle_table<kernel_reference> kernels{handle_kind::kernel};
   link_table links;
 
-  /// This is the latest id of a module.
+  /// Holds the latest id of a module.
   std::atomic<std::uint64_t> last_module{0};
 };
 

@@ -34,7 +34,7 @@ struct container {
   std::uint32_t magic;
   std::uint16_t version;
   std::uint16_t header_bytes;
-  // This counts the bytes behind the header.
+  // Counts the bytes after the header.
   std::uint64_t bytes;
 };
 
@@ -51,7 +51,7 @@ T read(const void* at) noexcept {
   return out;
 }
 
-/// Tells whether an image begins with a magic number. It reads no byte behind
+/// Tells whether an image begins with a magic number. It reads no byte after
 /// the first difference, because a text may be shorter.
 bool begins_with(const void* at, std::uint32_t magic,
                  std::uint64_t limit) noexcept {
@@ -73,13 +73,13 @@ image_view view(image_kind kind, const void* at, std::uint64_t bytes) {
 
 result<image_view> view_container(const void* at, std::uint64_t limit) {
   if (!fits(at, sizeof(container), limit))
-    return invalid("a fatbin that is cut in its header");
+    return invalid("a fatbin whose header is truncated");
   auto head = read<container>(at);
   if (head.header_bytes < sizeof(container) || head.bytes > largest)
-    return invalid("a fatbin with an impossible header");
+    return invalid("a fatbin with an invalid header");
   auto bytes = head.header_bytes + head.bytes;
   if (!fits(at, bytes, limit))
-    return invalid("a fatbin that is cut");
+    return invalid("a truncated fatbin");
   return view(image_kind::fatbin, at, bytes);
 }
 
@@ -96,7 +96,7 @@ result<image_view> join(const image_view& whole, const void* const* list) {
   append(whole.bytes);
   for (std::size_t i = 0; i < most_parts; ++i) {
     if (!is_readable(list + i, sizeof(*list)))
-      return invalid("a fatbin's list of parts that is cut");
+      return invalid("a fatbin's truncated list of parts");
     const auto* part = read<const void*>(list + i);
     if (part == nullptr) {
       if (i == 0)
@@ -105,22 +105,22 @@ result<image_view> join(const image_view& whole, const void* const* list) {
     }
     if (!is_readable(part, sizeof(container)) ||
         read<std::uint32_t>(part) != container_magic)
-      return invalid("a fatbin's list of parts with something else");
+      return invalid("an entry of a fatbin's list of parts is no fatbin");
     auto one = view_container(part, unlimited);
     if (!one)
       return one;
     append(one->bytes);
   }
-  return invalid("a fatbin of too many parts");
+  return invalid("a fatbin with too many parts");
 }
 
 result<image_view> view_linked(const void* at, std::uint64_t limit) {
   if (!fits(at, sizeof(linked_header), limit))
-    return invalid("a linked image that is cut in its header");
+    return invalid("a linked image whose header is truncated");
   auto head = read<linked_header>(at);
   const auto* behind = static_cast<const std::byte*>(at) + sizeof(head);
   if (!fits(behind, head.bytes, limit - sizeof(head)))
-    return invalid("a linked image that is cut");
+    return invalid("a truncated linked image");
   return view(image_kind::fatbin, behind, head.bytes);
 }
 
@@ -133,37 +133,37 @@ std::uint64_t table_end(std::uint64_t offset, std::uint64_t count,
 /// Finds the end of an ELF file: the last of its tables, sections and segments.
 result<image_view> view_elf(const void* at, std::uint64_t limit) {
   if (!fits(at, sizeof(Elf64_Ehdr), limit))
-    return invalid("a cubin that is cut in its header");
+    return invalid("a cubin whose header is truncated");
   auto head = read<Elf64_Ehdr>(at);
   if (head.e_ident[EI_CLASS] != ELFCLASS64 ||
       (head.e_shnum != 0 && head.e_shentsize < sizeof(Elf64_Shdr)) ||
       (head.e_phnum != 0 && head.e_phentsize < sizeof(Elf64_Phdr)))
-    return invalid("an ELF file that is no cubin");
+    return invalid("an ELF file that is not a cubin");
   auto sections = table_end(head.e_shoff, head.e_shnum, head.e_shentsize);
   auto segments = table_end(head.e_phoff, head.e_phnum, head.e_phentsize);
   if ((head.e_shnum != 0 && sections == 0) ||
       (head.e_phnum != 0 && segments == 0))
-    return invalid("a cubin with impossible offsets");
+    return invalid("a cubin with invalid offsets");
   auto end = std::max({sections, segments, std::uint64_t{sizeof(head)}});
   if (!fits(at, end, limit))
-    return invalid("a cubin that is cut");
+    return invalid("a truncated cubin");
   const auto* base = static_cast<const std::byte*>(at);
   for (unsigned i = 0; i < head.e_shnum; ++i) {
     auto s = read<Elf64_Shdr>(base + head.e_shoff + i * head.e_shentsize);
     if (s.sh_type == SHT_NOBITS || s.sh_type == SHT_NULL)
       continue;
     if (s.sh_offset > largest || s.sh_size > largest)
-      return invalid("a cubin with an impossible section");
+      return invalid("a cubin with an invalid section");
     end = std::max(end, s.sh_offset + s.sh_size);
   }
   for (unsigned i = 0; i < head.e_phnum; ++i) {
     auto p = read<Elf64_Phdr>(base + head.e_phoff + i * head.e_phentsize);
     if (p.p_offset > largest || p.p_filesz > largest)
-      return invalid("a cubin with an impossible segment");
+      return invalid("a cubin with an invalid segment");
     end = std::max(end, p.p_offset + p.p_filesz);
   }
   if (!fits(at, end, limit))
-    return invalid("a cubin that is cut");
+    return invalid("a truncated cubin");
   return view(image_kind::cubin, at, end);
 }
 
@@ -186,7 +186,7 @@ std::uint64_t text_length(const char* text, std::uint64_t limit) noexcept {
   return n;
 }
 
-/// Tells whether a text is PTX: it begins with `.version`, behind blanks and
+/// Tells whether a text is PTX: it begins with `.version`, after blanks and
 /// comments.
 bool looks_like_ptx(std::string_view text) {
   for (;;) {
@@ -236,7 +236,7 @@ bool is_readable(const void* at, std::uint64_t bytes) noexcept {
     iovec to{sink.data(), n};
     auto got = ::process_vm_readv(::getpid(), &to, 1, from.data(), n, 0);
     if (got < 0)
-      // The process may not ask; trust the caller.
+      // The process may not make this call, so the pointer is trusted.
       return errno != EFAULT;
     if (static_cast<std::size_t>(got) != n)
       return false;
@@ -248,17 +248,17 @@ result<image_view> view_image(const void* image, std::uint64_t limit) {
   if (image == nullptr)
     return cuda_fault(CUDA_ERROR_INVALID_VALUE, "the image is null");
   if (!fits(image, 1, limit))
-    return invalid("it cannot be read");
+    return invalid("the memory is not readable");
   if (begins_with(image, wrapper_magic, limit)) {
     if (!fits(image, sizeof(wrapper), limit))
-      return invalid("a fatbin's wrapper that is cut");
+      return invalid("a fatbin's truncated wrapper");
     auto outer = read<wrapper>(image);
     if (!is_readable(outer.data, sizeof(container)) ||
         read<std::uint32_t>(outer.data) != container_magic)
-      return invalid("a fatbin's wrapper around something else");
+      return invalid("a fatbin's wrapper does not contain a fatbin");
     auto whole =
         view_container(outer.data, std::numeric_limits<std::uint64_t>::max());
-    // This version means a linked program.
+    // The version of a linked program's wrapper
     constexpr std::uint32_t linked = 2;
     if (!whole || outer.version != linked || outer.prelinked == nullptr)
       return whole;

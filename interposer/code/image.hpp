@@ -18,30 +18,30 @@ inline constexpr std::uint32_t container_magic = 0xBA55ED50;
 
 enum class image_kind : std::uint8_t { fatbin, cubin, ptx };
 
-/// This header stands in front of an image that cuLinkComplete gave. The
-/// containers of the linked parts follow it, and they are what is loaded.
+/// Precedes an image that cuLinkComplete returned. The containers of the linked
+/// parts follow this header, and are loaded.
 struct linked_header {
   static constexpr std::uint32_t the_magic = 0x4B4C4756; // "VGLK"
   std::uint32_t magic = the_magic;
   std::uint32_t version = 1;
-  std::uint64_t bytes = 0; // This counts the bytes behind the header.
+  std::uint64_t bytes = 0; // without the header
 };
 
-/// This is an image in the program's memory, or one joined from several places
-/// there.
+/// Describes an image in the program's memory, or one joined from several
+/// places there.
 struct image_view {
   image_kind kind = image_kind::ptx;
   std::span<const std::byte> bytes;
-  // This owns the bytes of a joined image.
+  // Owns the bytes of a joined image
   std::shared_ptr<const std::vector<std::byte>> joined{};
 };
 
-/// Finds out what lies at `image`: a fatbin's wrapper, a fatbin container, a
-/// cubin, an image that was linked at run time, or PTX text that ends with a
-/// NUL. It follows a wrapper. For a program that was linked on the device, the
-/// containers of its parts follow that of the whole, each at a multiple of 8
-/// bytes. It reads at most `limit` bytes, for callers that know where the
-/// memory ends.
+/// Determines the kind of image at `image`: a fatbin's wrapper, a fatbin
+/// container, a cubin, an image that was linked at run time, or PTX text that
+/// ends with a NUL. It follows a wrapper. For a program that was linked on the
+/// device, the containers of its parts follow that of the whole, each at a
+/// multiple of 8 bytes. It reads at most `limit` bytes, for callers that know
+/// where the memory ends.
 ///
 /// Returns CUDA_ERROR_INVALID_IMAGE for anything else, and for an image whose
 /// own lengths lead out of `limit` or into unreadable memory. The bytes may be

@@ -24,7 +24,8 @@ CUresult take_jit_options(unsigned count, const CUjit_option* options,
       return CUDA_ERROR_INVALID_VALUE;
     if (values == nullptr)
       continue;
-    // The program gives the size of the buffer, and gets the bytes written.
+    // The program passes the size of the buffer, and receives the number of
+    // bytes written.
     auto size = [&](jit_log& of) {
       of.room_ = reinterpret_cast<std::uintptr_t>(values[i]) & UINT32_MAX;
       of.written_ = &values[i];

@@ -9,7 +9,7 @@
 
 namespace vgpu::interposer {
 
-/// This is where the program reads messages of a compiler or linker. The
+/// Writes messages of a compiler or linker where the program reads them. The
 /// program owns the buffers and values, which must live as long as CUDA
 /// demands.
 class jit_log {
@@ -27,7 +27,7 @@ private:
   void** written_ = nullptr;
 };
 
-/// These are the two logs of a compiler or linker.
+/// Holds the two logs of a compiler or linker.
 struct jit_logs {
   jit_log info;
   jit_log error;

@@ -51,7 +51,7 @@ const shape_limits& limits_of(int device) {
 }
 
 constexpr bool within(std::uint32_t x, std::uint32_t most) noexcept {
-  // This accepts 1 to `most`; 0 wraps.
+  // Accepts 1 to `most`; 0 wraps around.
   return x - 1 < most;
 }
 
@@ -96,7 +96,7 @@ CUresult gather_parameters(const launch_request& x, const function& f,
       auto p = f.parameters[i];
       if (x.parameters[i] == nullptr)
         return CUDA_ERROR_INVALID_VALUE;
-      // This keeps our stale stack out of the gaps.
+      // Clears the gap, which would otherwise hold stale bytes of our stack.
       if (p.offset > end)
         std::memset(room + end, 0, p.offset - end);
       std::memcpy(room + p.offset, x.parameters[i], p.size);
@@ -218,7 +218,7 @@ CUresult send_launch(stream& in, const function& what,
 }
 
 CUresult launch_kernel(stream& in, const launch_request& what) {
-  // This is not zeroed, because only filled bytes are read.
+  // It is not zeroed, because only filled bytes are read.
   alignas(16) std::byte room[most_parameters];
   prepared_launch ready;
   if (auto code = prepare(in.owner, what, room, ready); code != CUDA_SUCCESS)
@@ -240,8 +240,8 @@ CUresult apply_attributes(launch_shape& to, const CUlaunchConfig& config) {
       to.cluster = {a.value.clusterDim.x, a.value.clusterDim.y,
                     a.value.clusterDim.z};
       break;
-    // These change how soon a kernel starts, and how it is cached and spread,
-    // but not its results.
+    // These attributes change how soon a kernel starts, and how it is cached
+    // and distributed, but not its results.
     case CU_LAUNCH_ATTRIBUTE_IGNORE:
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:

@@ -16,17 +16,18 @@ namespace vgpu::interposer {
 /// "__global__ function parameters").
 constexpr std::size_t most_parameters = 32768;
 
-/// This is the shape of a launch: its grid, blocks, clusters and shared memory.
+/// Describes the shape of a launch: its grid, blocks, clusters and shared
+/// memory.
 struct launch_shape {
   call::dim3 grid{};
   call::dim3 block{};
-  // This is 0 where the launch asks for no clusters.
+  // 0 where the launch asks for no clusters
   call::dim3 cluster{0, 0, 0};
   std::uint32_t shared_bytes = 0;
   bool cooperative = false;
 };
 
-/// This is a launch before its check.
+/// Describes a launch before its check.
 struct launch_request {
   CUfunction function = nullptr;
   launch_shape shape;
@@ -34,22 +35,23 @@ struct launch_request {
   void** extra = nullptr;
 };
 
-/// This is a launch that passed the driver's checks.
+/// Describes a launch that passed the driver's checks.
 struct prepared_launch {
   function* what = nullptr;
-  std::span<const std::byte> parameters; ///< This is the parameter block.
+  std::span<const std::byte> parameters; ///< the parameter block
 };
 
 /// Finds the clusters of a launch (schema/base/cluster_shapes.hpp), or {0, 0,
 /// 0} without clusters. Returns CUDA_ERROR_INVALID_CLUSTER_SIZE for wrong ones.
 CUresult clusters_of(const launch_shape& x, const function& f, call::dim3& out);
 
-/// Makes all checks that the driver makes at once. `room` holds most_parameters
-/// bytes, aligned to 16, for a block that must be put together.
+/// Makes all checks that the driver makes at the call. `room` has
+/// most_parameters bytes, aligned to 16, for a parameter block that must be
+/// assembled.
 CUresult prepare(context& in, const launch_request& what, std::byte* room,
                  prepared_launch& out);
 
-/// Appends a launch that prepare() has checked before.
+/// Appends a launch that prepare() has checked.
 CUresult send_launch(stream& in, const function& what,
                      const launch_shape& shape,
                      std::span<const std::byte> parameters);

@@ -16,17 +16,16 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// This is the header of a fatbin container (devices/interface/fatbin.cpp reads
-/// the layout).
+/// Begins a fatbin container (devices/interface/fatbin.cpp reads the layout).
 struct container_header {
   std::uint32_t magic = container_magic;
   std::uint16_t version = 1;
   std::uint16_t header_bytes = 16;
-  // This counts the bytes behind the header.
+  // Counts the bytes after the header.
   std::uint64_t bytes = 0;
 };
 struct entry_header {
-  /// This is the header of an entry in a fatbin container.
+  /// Begins an entry of a fatbin container.
   std::uint16_t kind = 1; // PTX
   std::uint16_t version = 0x0101;
   std::uint32_t header_bytes = 64;
@@ -49,7 +48,7 @@ std::span<const std::byte> bytes_of(const T& x) {
   return std::as_bytes(std::span{&x, 1});
 }
 
-/// Returns the number behind a directive, such as 75 of ".target sm_75".
+/// Returns the number in a directive, such as 75 of ".target sm_75".
 std::uint32_t number_behind(std::string_view text, std::string_view what) {
   auto at = text.find(what);
   if (at == text.npos)
@@ -61,8 +60,8 @@ std::uint32_t number_behind(std::string_view text, std::string_view what) {
   return out;
 }
 
-/// Tells whether the target has features of one architecture alone, as
-/// "sm_90a".
+/// Tells whether the target has features of a single architecture, as "sm_90a"
+/// does.
 bool is_specific(std::string_view text) {
   auto at = text.find(".target");
   at = at == text.npos ? at : text.find_first_of("0123456789", at);
@@ -81,7 +80,8 @@ link_state::link_state(context& in, const jit_logs& logs)
   linked_header head;
   auto first = bytes_of(head);
   image_.assign(first.begin(), first.end());
-  // A linked program begins with the code of the whole, of which there is none.
+  // A linked program begins with a container for the whole, which is empty
+  // here.
   append(bytes_of(container_header{}));
 }
 
@@ -126,10 +126,9 @@ CUresult link_state::add_text(std::span<const std::byte> bytes) {
   text.resize(std::min(text.size(), text.find('\0')));
   auto view = view_image(text.c_str(), text.size() + 1);
   if (!view || view->kind != image_kind::ptx)
-    return failed(
-        cuda_fault(CUDA_ERROR_INVALID_PTX,
-                   "a part that was given as PTX is no PTX: it has no "
-                   ".version directive"));
+    return failed(cuda_fault(CUDA_ERROR_INVALID_PTX,
+                             "a part of type PTX is no PTX: it has no .version "
+                             "directive"));
   // The padding is inside the text, which ends with its NUL.
   text.resize((text.size() + 8) / 8 * 8 - 1, '\n');
   entry_header entry;
@@ -163,7 +162,7 @@ CUresult link_state::add_image(std::span<const std::byte> bytes) {
     image_.resize((image_.size() + 7) / 8 * 8);
   } else {
     return failed(cuda_fault(CUDA_ERROR_INVALID_IMAGE,
-                             "a part that was given as machine code is text"));
+                             "a part of type machine code is text"));
   }
   ++parts_;
   return CUDA_SUCCESS;
@@ -191,13 +190,13 @@ CUresult link_state::add_objects(std::span<const std::byte> bytes) {
   if (found)
     return CUDA_SUCCESS;
   return failed(cuda_fault(CUDA_ERROR_INVALID_IMAGE,
-                           "an object or library holds no code of a device"));
+                           "an object or library contains no device code"));
 }
 
 CUresult link_state::complete(std::span<const std::byte>& image) {
   if (parts_ == 0)
     return failed(
-        cuda_fault(CUDA_ERROR_INVALID_VALUE, "there is nothing to link"));
+        cuda_fault(CUDA_ERROR_INVALID_VALUE, "the link has no parts"));
   if (!complete_) {
     linked_header head;
     head.bytes = image_.size() - sizeof(head);

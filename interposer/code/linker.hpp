@@ -1,5 +1,4 @@
-// Linking at run time, which makes one image of parts that a program compiled
-// apart.
+// Linking at run time, which joins separately compiled parts into one image.
 #pragma once
 
 #include "interposer/code/jit_options.hpp"
@@ -17,9 +16,9 @@
 
 namespace vgpu::interposer {
 
-/// This is a CUlinkState. It holds the parts so far, as consecutive fatbin
-/// containers. The worker links them when it loads the image; completing loads
-/// it once, so that the program learns its errors there. Not thread-safe.
+/// Represents a CUlinkState: the parts so far, as consecutive fatbin
+/// containers. The worker links them when it loads the image. complete() loads
+/// the image once, so that it can return the linker's errors. Not thread-safe.
 class link_state {
 public:
   link_state(context& in, const jit_logs& logs);
@@ -31,9 +30,9 @@ public:
   /// read.
   CUresult add(CUjitInputType type, std::span<const std::byte> bytes);
 
-  /// Gives the image, from which modules and libraries can be loaded, and which
-  /// lives as long as this. Where a part cannot be linked, it returns the error
-  /// and writes its text to the error log.
+  /// Returns the image in `image`. Modules and libraries can be loaded from it,
+  /// and it lives as long as this object. Where a part cannot be linked,
+  /// returns the error and writes its text to the error log.
   CUresult complete(std::span<const std::byte>& image);
 
 private:
@@ -45,7 +44,7 @@ private:
 
   context& owner_;
   jit_logs logs_;
-  std::vector<std::byte> image_; // This has the header and the containers.
+  std::vector<std::byte> image_; // the header and the containers
   std::size_t parts_ = 0;
   bool complete_ = false;
 };
@@ -56,7 +55,7 @@ struct link_table {
   std::map<CUlinkState, std::unique_ptr<link_state>> all;
 };
 
-/// Adds a link to those of the process, and gives its handle. Thread-safe.
+/// Adds a link to the table, and returns its handle. Thread-safe.
 CUlinkState add_link(std::unique_ptr<link_state> made);
 /// Finds a link, or null when the handle names none. Thread-safe.
 link_state* find_link(CUlinkState handle);

@@ -25,7 +25,8 @@ module_id next_module() noexcept {
   return {code_part::get().last_module.fetch_add(1) + 1};
 }
 
-/// Asks the worker for a module's facts, with more room until they fit.
+/// Asks the worker for a module's facts, with a larger buffer each time until
+/// they fit.
 result<std::vector<std::byte>>
 fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
   auto& s = here();
@@ -60,9 +61,9 @@ fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
   }
 }
 
-/// Adds the module's managed variables. A device's driver chose their
-/// addresses; where this process cannot use one, the program gets an error when
-/// it asks for the variable.
+/// Adds the module's managed variables. The device's driver chose their
+/// addresses. Where this process cannot use an address, the program gets an
+/// error when it asks for the variable.
 void publish_managed(module& x) {
   std::vector<managed_memory::piece> pieces;
   for (auto& [name, g] : x.globals)
@@ -73,8 +74,8 @@ void publish_managed(module& x) {
   auto reachable = managed().add_variables(pieces, x.owner.device_index());
   if (!reachable)
     log_line(log_level::warn,
-             "a module's managed variables lie at addresses that are taken in "
-             "this process; load it before other libraries");
+             "a module's managed variables lie at addresses that this process "
+             "already uses; load the module before other libraries");
   for (auto& [name, g] : x.globals)
     g.reachable = g.managed && reachable;
 }
@@ -94,7 +95,7 @@ void publish(module& x) {
                  .kind = memory_kind::global,
                  .context = x.owner.id.load(),
                  .managed = g.managed});
-    // Only the worker knew the sizes, and it has asked the quota.
+    // Only the worker knew the sizes, and it has checked the quota.
     space.take_on(g.bytes);
   }
   publish_managed(x);
@@ -115,7 +116,7 @@ void retire(module& x) {
   });
 }
 
-/// Takes a module out of its library's lists.
+/// Removes a module from its library's lists.
 void forget_instance(module& x) {
   if (x.of == nullptr)
     return;
@@ -317,7 +318,7 @@ CUresult set_attribute(function& x, int attribute, int value) {
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_HEIGHT:
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH:
-    // Settings of the compiler stay.
+    // Cluster sizes that the compiler set cannot be changed.
     if (value < 0 ||
         x.attribute(CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET) != 0)
       return CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,5 @@
-// Modules and libraries that a worker has loaded, and what the program may ask
-// of them.
+// Modules and libraries that a worker has loaded, and the program's queries of
+// them.
 #pragma once
 
 #include "interposer/context/context.hpp"
@@ -26,13 +26,13 @@ namespace vgpu::interposer {
 struct module;
 struct library;
 
-/// This is the place of a kernel's parameter in the parameter block, in bytes.
+/// Says where a kernel's parameter lies in the parameter block, in bytes.
 struct parameter {
   std::uint32_t offset = 0;
   std::uint32_t size = 0;
 };
 
-/// This is a kernel of a loaded module. Its strings and lists do not change.
+/// Describes a kernel of a loaded module. Its strings and lists do not change.
 struct function {
   static constexpr int attribute_limit = 32;
 
@@ -41,11 +41,12 @@ struct function {
   std::string name;
   std::vector<parameter> parameters;
   std::uint32_t parameter_bytes = 0;
-  /// The index is a CUfunction_attribute. An entry is 0 where the device gave
-  /// no value.
+  /// Holds the attributes by CUfunction_attribute. An entry is 0 where the
+  /// device reports no value.
   std::array<std::atomic<int>, attribute_limit> attributes{};
   CUfunction handle = nullptr;
-  /// This tells whether it was launched, so that the device has its code.
+  /// Tells whether the function was launched, after which the device has its
+  /// code.
   mutable std::atomic<bool> launched{false};
 
   int attribute(int key) const noexcept {
@@ -54,47 +55,47 @@ struct function {
   }
 };
 
-/// This is a variable of a module.
+/// Describes a variable of a module.
 struct global_variable {
   std::string name;
   CUdeviceptr address = 0;
   std::uint64_t bytes = 0;
   bool managed = false;
-  /// For a managed variable, this tells whether the program can reach it at its
+  /// Tells, for a managed variable, whether the program can access it at its
   /// address.
   bool reachable = false;
 };
 
-/// This is a module in a context. `functions` has the order of the worker's
+/// Describes a module in a context. `functions` has the order of the worker's
 /// list.
 struct module {
   explicit module(context& in) : owner(in) {}
 
   context& owner;
   module_id wire;
-  library* of = nullptr; ///< This is null for cuModuleLoad and related calls.
+  library* of = nullptr; ///< null for cuModuleLoad and related calls
   CUmodule handle = nullptr;
   std::vector<std::unique_ptr<function>> functions;
   std::map<std::string, function*, std::less<>> by_name;
   std::map<std::string, global_variable, std::less<>> globals;
 };
 
-/// This is a kernel of a library. It has one function in each context that uses
-/// it.
+/// Describes a kernel of a library. It has one function in each context that
+/// uses it.
 struct kernel {
   library* of = nullptr;
   std::uint32_t index = 0;
   std::string name;
   CUkernel handle = nullptr;
-  /// This is indexed by device, and gives launches in the primary context their
-  /// function at once.
+  /// Holds the function in each device's primary context, so that launches
+  /// there need no look-up.
   std::array<std::atomic<function*>, 64> on_device{};
 };
 
-/// This is an image that is loaded into a context on first use there.
+/// Holds an image that is loaded into a context on its first use there.
 struct library {
   std::vector<std::byte> image;
-  /// This is an error where the image is not an image at all.
+  /// Holds an error where the bytes are no image.
   CUresult broken = CUDA_SUCCESS;
   std::mutex mutex;
   std::map<const context*, module*> instances;
@@ -103,13 +104,13 @@ struct library {
   CUlibrary handle = nullptr;
 };
 
-/// Functions belong to their module; the table of handles refers to them by
-/// this.
+/// Refers to a function in the table of handles. The function belongs to its
+/// module.
 struct function_reference {
   function* to = nullptr;
 };
-/// Kernels belong to their library; the table of handles refers to them by
-/// this.
+/// Refers to a kernel in the table of handles. The kernel belongs to its
+/// library.
 struct kernel_reference {
   kernel* to = nullptr;
 };
@@ -135,7 +136,8 @@ CUresult unload_library(CUlibrary handle);
 /// Unloads everything that is loaded in the context.
 void unload_all(context& of);
 
-/// Returns the library's module in this context, and loads it where needed.
+/// Returns the library's module in this context. Loads it first where it is not
+/// loaded.
 result<module*> instance(library& of, context& in);
 /// Returns the library's module in any context that has one. Where there is
 /// none, loads it in the current context, or else in the first device's primary

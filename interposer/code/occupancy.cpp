@@ -16,9 +16,9 @@ const device_facts& facts_of(const function& f) {
       static_cast<std::size_t>(f.in->owner.device));
 }
 
-/// NVIDIA's arithmetic refuses GPUs that are newer than itself. This takes them
-/// for the newest ones with the same shared memory, 228 KiB for each
-/// multiprocessor.
+/// NVIDIA's arithmetic refuses GPUs that are newer than itself. It gets, in
+/// their place, the newest capability with the same shared memory, 228 KiB for
+/// each multiprocessor.
 constexpr int newest_known = 12, taken_as = 10;
 
 cudaOccDeviceProp properties_of(const device_facts& d) {

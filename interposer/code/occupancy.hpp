@@ -16,7 +16,7 @@ int active_blocks(const function& f, int block_threads,
 /// still fit.
 std::size_t available_shared(const function& f, int blocks, int block_threads);
 
-/// This is a block size, and the number of blocks that fill the device.
+/// Holds a block size, and the number of blocks that fill the device.
 struct block_choice {
   int block_threads = 0;
   int grid_blocks = 0;

@@ -15,7 +15,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// This is the state that a thread keeps beyond its current context.
+/// Holds the state of a thread besides its current context.
 struct thread_state {
   std::vector<context*> stack;
   std::unique_ptr<thread_streams> streams;
@@ -64,7 +64,7 @@ context::context(int device_ordinal, bool is_primary)
   limits[CU_LIMIT_STACK_SIZE] = 1024;
   limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752;
   limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8388608;
-  // Only older devices have this.
+  // Only older devices have this limit.
   limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
   limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
   limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;

@@ -1,5 +1,4 @@
-// Contexts. They belong to the program's side alone; a worker knows only
-// devices.
+// Contexts. Only the interposer knows them; a worker knows devices.
 #pragma once
 
 #include "interposer/context/context_storage.hpp"
@@ -17,8 +16,8 @@ namespace vgpu::interposer {
 struct green_part;
 struct stream;
 
-/// A context owns its streams through this interface, because streams lie above
-/// it. stream_set (stream/stream_set.hpp) implements it.
+/// Lets a context own its streams, whose code lies in a folder above.
+/// stream_set (stream/stream_set.hpp) implements it.
 class context_streams {
 public:
   context_streams() = default;
@@ -32,8 +31,8 @@ public:
   virtual void end() = 0;
 };
 
-/// A thread owns its streams through this interface until it ends.
-/// stream/own_stream.cpp implements it.
+/// Lets a thread own its streams until it ends. stream/own_stream.cpp
+/// implements this interface.
 class thread_streams {
 public:
   thread_streams() = default;
@@ -42,40 +41,41 @@ public:
   virtual ~thread_streams() = default;
 };
 
-/// A context is what a CUcontext names. It is never freed, so that a thread
-/// still finds its current context after another thread destroyed it.
+/// Represents a CUcontext. It is never freed, so that a thread still finds its
+/// current context after another thread destroyed it.
 struct context {
   context(int device_ordinal, bool is_primary);
-  /// Makes a green context. It has its own streams, and everything else is the
-  /// primary context's.
+  /// Makes a green context. It has its own streams, and shares everything else
+  /// with the primary context.
   context(context& primary_context, std::unique_ptr<green_part> part);
   ~context();
 
   CUcontext handle = nullptr;
   const int device;
   const bool primary;
-  /// This is the part of the device that a green context was given; it is null
+  /// Holds the part of the device that belongs to a green context. It is null
   /// for other contexts.
   const std::unique_ptr<const green_part> green;
-  /// This context owns the objects that the program makes in this one: the
-  /// primary context of a green one, otherwise the context itself.
+  /// Refers to the owner of the objects that the program makes in this context:
+  /// the primary context of a green one, otherwise the context itself.
   context& root;
   std::atomic<bool> active{false};
   std::atomic<unsigned> flags{0};
   std::atomic<std::uint64_t> id{0};
-  /// This counts the references to a primary context. The registry's mutex
-  /// guards it.
+  /// Counts the references to a primary context. The registry's mutex guards
+  /// the count.
   unsigned retained = 0;
-  /// This counts those references that green contexts hold.
+  /// Counts the references to it that green contexts hold.
   unsigned greens = 0;
   std::array<std::atomic<std::size_t>, CU_LIMIT_MAX> limits{};
   std::atomic<int> cache_config{0};
   std::atomic<int> shared_config{0};
   context_storage storage;
-  /// This is the legacy default stream. A green context has an ordinary stream
-  /// here, which waits for no other (as in driver 580). `streams` owns it.
+  /// Points to the legacy default stream, which `streams` owns. In a green
+  /// context this is an ordinary stream, which waits for no other (as in driver
+  /// 580).
   stream* legacy = nullptr;
-  /// This owns all streams of the context.
+  /// Owns all streams of the context.
   const std::unique_ptr<context_streams> streams;
 
   bool is_green() const noexcept { return green != nullptr; }
@@ -94,10 +94,10 @@ public:
   /// Finds a context, or null when the handle names none or a destroyed one.
   context* find(CUcontext handle) const noexcept;
 
-  /// Makes a new, active context, which is not current anywhere.
+  /// Makes a new, active context, which is current in no thread.
   context* create(int device, unsigned flags);
-  /// Makes a green context of this primary one, which stays active as long as
-  /// the green one lives.
+  /// Makes a green context of this primary context. The primary context stays
+  /// active as long as the green one lives.
   CUresult create_green(context& primary_context,
                         std::unique_ptr<green_part> part, context*& out);
   /// Destroys a context. Returns CUDA_ERROR_INVALID_CONTEXT for a primary
@@ -109,8 +109,7 @@ public:
   /// where only green contexts hold references.
   CUresult release(context& x);
   CUresult reset_primary(context& x);
-  /// Frees everything that belongs to the context, which is not active
-  /// afterwards.
+  /// Frees everything that belongs to the context, and makes it inactive.
   void reset(context& x);
 
 private:
@@ -129,23 +128,24 @@ context_registry& contexts() noexcept;
 
 /// Returns the calling thread's current context, or null when there is none.
 context* selected_context() noexcept;
-/// Returns the context that owns what the calling thread makes: the root of the
-/// current one. Returns the current context itself where that was destroyed, so
-/// that it is not usable().
+/// Returns the context that owns the objects of the calling thread: the root of
+/// the current context. Where the current context was destroyed, returns this
+/// context itself, which is not usable().
 context* current_context() noexcept;
 /// Replaces the top of the calling thread's stack of contexts. Null removes the
 /// top.
 void set_current_context(context* x);
 void push_context(context* x);
-/// Takes a context off the stack; returns null when the stack is empty.
+/// Removes the top of the calling thread's stack of contexts and returns it, or
+/// null when the stack is empty.
 context* pop_context() noexcept;
 
-/// Returns the place for the calling thread's streams, which is null until
-/// stream/ fills it. The streams go with the thread.
+/// Returns the owner of the calling thread's streams, which is null until
+/// stream/ sets it. The streams end with the thread.
 std::unique_ptr<thread_streams>& streams_of_thread();
 
-/// Returns the error by which work in this context fails, or CUDA_SUCCESS.
-/// Without a context, a host function or callback gets
+/// Returns the error with which work in this context fails, or CUDA_SUCCESS.
+/// For a host function or callback without a context it is
 /// CUDA_ERROR_NOT_PERMITTED.
 CUresult usable(const context* x) noexcept;
 

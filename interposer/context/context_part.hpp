@@ -1,4 +1,4 @@
-// What context/ has of the driver's state.
+// The part of the driver's state that belongs to context/.
 #pragma once
 
 #include "interposer/context/context.hpp"
@@ -14,31 +14,30 @@
 
 namespace vgpu::interposer {
 
-/// These steps follow one another when a context ends
+/// Names the steps at the end of a context, in their order
 /// (context_registry::reset).
 enum class context_end : std::uint8_t {
-  launches, ///< what conditions of graphs have yet to choose; while it is
-            ///< active
+  launches, ///< launches of graphs with conditions; runs while the
+            ///< context is still active
   code,     ///< modules
-  memory,   ///< textures, arrays and all allocations; behind the streams
+  memory,   ///< textures, arrays and all allocations; after the streams
 };
 
-/// context/ owns all contexts, and calls the folders above when one begins or
-/// ends.
+/// Owns all contexts, and calls the folders above when one begins or ends.
 ///
 ///   context begins ──► make_streams
 ///   context ends ────► launches ─► (inactive) ─► code ─► streams ─► memory
 struct context_part : state_part<context_part> {
-  /// A step frees what of the context belongs to a folder.
+  /// Frees the objects of the context that belong to one folder.
   using end_step = void (*)(context& of);
 
   context_registry contexts;
   handle_table<sm_part> resource_descriptors{handle_kind::resource_descriptor};
   peer_list peers;
-  /// This counts the calls that cut a device (sm_part::split).
+  /// Counts the calls that cut a device (sm_part::split).
   std::atomic<std::uint64_t> last_split{0};
 
-  /// Makes the streams of a new context. stream/ registers it.
+  /// Makes the streams of a new context. stream/ registers this function.
   std::unique_ptr<context_streams> (*make_streams)(context& of) = nullptr;
 
   /// Registers a step of a context's end. Precondition: no other thread

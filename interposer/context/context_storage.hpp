@@ -11,9 +11,9 @@
 
 namespace vgpu::interposer {
 
-/// The storage holds values by key. Each runtime that is linked into the
-/// program has its own key and looks its value up in every call, so get() takes
-/// no lock. Thread-safe.
+/// Holds values by key. Each runtime that is linked into the program has its
+/// own key and looks its value up in every call, so get() takes no lock.
+/// Thread-safe.
 class context_storage {
 public:
   using destructor = void (*)(CUcontext, void* key, void* value);

@@ -11,9 +11,10 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// A resource carries this where the program does not look.
+/// Holds the data of a resource, in the padding of CUdevResource, which the
+/// program does not read.
 struct carried {
-  // This tells that this library made the resource.
+  // A fixed value, which shows that this library made the resource
   std::uint64_t mark;
   std::uint64_t split;
   std::int32_t device;
@@ -63,7 +64,7 @@ sm_part whole_device(int device, const device_facts& facts) noexcept {
   out.device = device;
   out.count = static_cast<unsigned>(
       facts.value_of(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
-  // The documentation gives these by generation.
+  // The documentation lists these values for each generation.
   out.least = major >= 9 ? 8 : major == 8 ? 4 : 2;
   out.step = major >= 9 ? 8 : 2;
   return out;
@@ -142,7 +143,7 @@ CUresult join(std::span<const CUdevResource> parts, sm_part& out) {
   std::ranges::sort(all, {}, &sm_part::first);
   out = all.front();
   out.count = 0;
-  // This is the end of the counted multiprocessors.
+  // The end of the counted multiprocessors
   unsigned end = 0;
   for (const auto& x : all) {
     auto from = std::max(end, x.first);

@@ -1,6 +1,6 @@
-// Resources of a device that a context may be given a part of: its
-// multiprocessors (CUDA driver API, "Green Contexts"). This is arithmetic only:
-// a vGPU's work runs on any multiprocessor of its device.
+// A device's multiprocessors as a resource, of which a context may have a part
+// (CUDA driver API, "Green Contexts"). The parts are arithmetic only: a vGPU's
+// work runs on any multiprocessor of its device.
 #pragma once
 
 #include "interposer/session/driver_api.hpp"
@@ -12,17 +12,18 @@
 
 namespace vgpu::interposer {
 
-/// A part is a number of a device's multiprocessors.
+/// Holds a number of a device's multiprocessors.
 struct sm_part {
   int device = 0;
-  /// This is the index of the first, so that join() counts none twice.
+  /// Holds the index of the first one, so that join() counts none twice.
   unsigned first = 0;
   unsigned count = 0;
-  /// This is the smallest number of multiprocessors that a part may have.
+  /// Holds the smallest number of multiprocessors that a part may have.
   unsigned least = 0;
-  /// A part grows by steps of this many multiprocessors.
+  /// Holds the number of multiprocessors in one step of a part's size.
   unsigned step = 0;
-  /// This names the call that cut the part; a part with 0 can be cut.
+  /// Identifies the call that cut the part. It is 0 for a part that can still
+  /// be cut.
   std::uint64_t split = 0;
 };
 
@@ -35,9 +36,9 @@ sm_part whole_device(int device, const device_facts& facts) noexcept;
 CUresult tell(const sm_part& what, CUdevResourceType type,
               CUdevResource* out) noexcept;
 
-/// This is the result of cutting a part into equal groups.
+/// Holds the result of cutting a part into equal groups.
 struct sm_split {
-  /// This is the largest possible number of groups.
+  /// Holds the largest possible number of groups.
   unsigned groups = 0;
   sm_part group;
 };
@@ -52,7 +53,8 @@ CUresult cut(const sm_part& from, unsigned flags, unsigned least,
 CUresult split(CUdevResource* out, unsigned* groups, const CUdevResource* from,
                CUdevResource* rest, unsigned flags, unsigned least) noexcept;
 
-/// Returns the process's resource descriptors. No call ends a descriptor.
+/// Returns the process's resource descriptors. CUDA has no call that destroys
+/// one.
 handle_table<sm_part>& resource_descriptors() noexcept;
 /// Serves cuDevResourceGenerateDesc: joins all multiprocessors of the parts. As
 /// in driver 580, and unlike the documentation, the parts may overlap or come

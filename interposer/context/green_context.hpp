@@ -1,5 +1,5 @@
-// Green contexts. Each is a part of a device's multiprocessors and a context
-// that uses it; one handle names both.
+// Green contexts. Each combines a part of a device's multiprocessors with a
+// context that uses this part; one handle names both.
 #pragma once
 
 #include "interposer/context/context.hpp"
@@ -7,9 +7,9 @@
 
 namespace vgpu::interposer {
 
-/// This makes a context a green one. The primary context owns the objects that
-/// are made in it. The program can read the part back, but its work may use the
-/// whole vGPU.
+/// Holds the additional state of a green context. The primary context owns the
+/// objects that are made in it. The program can read the part back, but its
+/// work may use the whole vGPU.
 struct green_part {
   sm_part what;
 };

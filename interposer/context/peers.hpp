@@ -14,8 +14,8 @@ namespace vgpu::interposer {
 
 struct context;
 
-/// The list holds the pairs of contexts for which the program enabled peer
-/// access (cuCtxEnablePeerAccess). Copies do not need it. Thread-safe.
+/// Holds the pairs of contexts for which the program enabled peer access
+/// (cuCtxEnablePeerAccess). Copies do not need it. Thread-safe.
 class peer_list {
 public:
   /// Adds a pair. Returns false where the list has it already.
@@ -37,7 +37,8 @@ peer_list& peers() noexcept;
 
 /// Tells whether two devices can use each other's memory. Devices of a session
 /// whose CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD names the same board lie in one
-/// worker process and can do so. The links between real GPUs do not count here.
+/// worker process and can do so. The links between real GPUs do not matter
+/// here.
 inline bool can_reach(const device_facts& a, const device_facts& b) noexcept {
   return &a != &b && a.value_of(CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD) != 0 &&
          b.value_of(CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD) != 0 &&

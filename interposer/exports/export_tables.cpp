@@ -21,7 +21,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Serves a slot that the table must have and whose meaning is unknown.
+/// Fills a slot that the table must have but whose meaning is unknown.
 template <int Table, int Slot>
 CUresult unknown_slot() {
   if (logs(log_level::warn))
@@ -31,8 +31,7 @@ CUresult unknown_slot() {
   return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/// This is a table with its size in bytes in slot 0, and every other slot
-/// filled.
+/// Holds its size in bytes in slot 0, and a function in every other slot.
 template <int Table, std::size_t Slots>
 struct table {
   std::array<const void*, Slots> slots;
@@ -96,7 +95,8 @@ auto& runtime_table() {
 // -- TOOLS_RUNTIME_CALLBACK_HOOKS
 // ----------------------------------------------------
 
-// Each API function has one word, which is not 0 where a tool listens.
+// Each API function has one word, which is not 0 where a tool has subscribed to
+// it.
 std::array<std::uint32_t, 1024> subscribed{};
 std::array<std::uint32_t, 64> subscribed_domains{};
 
@@ -237,8 +237,8 @@ CUresult context_number(CUcontext handle, std::uint64_t* out) {
   return code;
 }
 
-/// Gets a stream's object by its handle or the name of a default stream. With
-/// flag 1, the legacy stream's name means the thread's own stream.
+/// Returns a stream's object by its handle or by the name of a default stream.
+/// With flag 1, the legacy stream's name means the thread's own stream.
 CUresult stream_object(CUcontext handle, CUstream name, const void** out,
                        std::uint32_t flags) {
   return guarded([&] {
@@ -253,8 +253,8 @@ CUresult stream_object(CUcontext handle, CUstream name, const void** out,
   });
 }
 
-/// Gets the number of a stream's object. No two streams may have the same:
-/// cuBLAS finds by it a stream's part of its workspace, and fails otherwise.
+/// Gets the number of a stream's object. Each stream needs a different number,
+/// because cuBLAS uses it to find the stream's part of its workspace.
 CUresult stream_number(CUcontext, const void* object, std::uint64_t* out) {
   if (object == nullptr || out == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
@@ -274,9 +274,8 @@ unsigned each_function(CUcontext, CUmodule handle,
 
 void discard_message(const char*, int, const char*, void*) {}
 
-/// Gives a map of the groups of multiprocessors, which is empty here. cuBLASLt
-/// calls this without asking whether the table exists, and works without the
-/// map.
+/// Refuses to give a map of the groups of multiprocessors. cuBLASLt calls this
+/// without asking whether the table exists, and works without the map.
 CUresult group_map(void** map, void** owner) {
   if (map != nullptr)
     *map = nullptr;
@@ -362,7 +361,8 @@ void say_unknown_table(const CUuuid* id) noexcept {
         static_cast<unsigned>(static_cast<std::uint8_t>(id->bytes[i])));
   try {
     log_line(log_level::debug,
-             std::string{"asked for the unknown export table "} + text.data());
+             std::string{"the program asked for the unknown export table "} +
+                 text.data());
   } catch (const std::exception&) {
     // Memory is short, so the message is dropped.
   }

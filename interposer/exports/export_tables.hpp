@@ -5,8 +5,8 @@
 
 namespace vgpu::interposer {
 
-/// Finds a table, or null where this library does not have it. Its address
-/// never changes.
+/// Returns a table, or null where this library does not have it. A table's
+/// address never changes.
 const void* export_table(const CUuuid& id) noexcept;
 
 /// Logs, with VGPU_LOG=debug, that a requested table does not exist.

@@ -1,4 +1,4 @@
-// The proof that the CUDA runtime demands of a driver before it trusts it.
+// The proof that the CUDA runtime demands of a driver before using it.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ digest128 md2(std::span<const std::uint8_t> message);
 /// block.
 digest128 hmac_md2(const digest128& key, std::span<const std::uint8_t> message);
 
-/// This is a device as the program sees it.
+/// Describes a device as the program sees it.
 struct integrity_device {
   digest128 uuid{};
   std::int32_t pci_domain = 0;
@@ -25,17 +25,17 @@ struct integrity_device {
   std::int32_t pci_device = 0;
 };
 
-/// The proof covers this: the program's side of the driver, as the runtime sees
-/// it.
+/// Holds what the proof covers: the interposer's properties that the runtime
+/// can see.
 struct integrity_subject {
-  std::uint32_t driver_version = 0; ///< cuDriverGetVersion returns this.
+  std::uint32_t driver_version = 0; ///< result of cuDriverGetVersion
   std::uint32_t process = 0;
-  std::uint32_t thread = 0;        ///< This is the low half of pthread_self().
-  std::uint64_t runtime_table = 0; ///< This is the address of CUDART_INTERFACE.
-  /// This is the address of INTEGRITY_CHECK.
+  std::uint32_t thread = 0;        ///< low half of pthread_self()
+  std::uint64_t runtime_table = 0; ///< address of CUDART_INTERFACE
+  /// Holds the address of INTEGRITY_CHECK.
   std::uint64_t integrity_table = 0;
-  std::uint64_t check_function = 0;      ///< This is the address in its slot 1.
-  std::vector<integrity_device> devices; ///< The index is the device's ordinal.
+  std::uint64_t check_function = 0; ///< the address in slot 1 of that table
+  std::vector<integrity_device> devices; ///< by ordinal
 };
 
 /// Computes the answer to INTEGRITY_CHECK, for a runtime of `version` (such as

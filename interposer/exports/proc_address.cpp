@@ -39,7 +39,9 @@ CUresult resolve(const char* symbol, void** out, int version, cuuint64_t flags,
     *out =
         symbol_address(static_cast<std::size_t>(got.entry - catalogue.data()));
   else if (logs(log_level::debug))
-    log_line(log_level::debug, std::string{"asked for unknown "} + symbol);
+    log_line(log_level::debug,
+             std::string{"the program asked for the unknown function "} +
+                 symbol);
   if (status == nullptr)
     return CUDA_SUCCESS;
   switch (got.status) {

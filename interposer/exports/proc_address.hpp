@@ -11,12 +11,13 @@ enum class lookup : std::uint8_t { found, unknown_name, version_too_old };
 
 struct lookup_result {
   lookup status = lookup::unknown_name;
-  /// This is set where the status is `found`.
+  /// Set where the status is `found`.
   const catalogue_entry* entry = nullptr;
 };
 
-/// Finds the newest form of a call that `version` (12040 for CUDA 12.4) already
-/// had. With `per_thread` it is the per-thread form where there is one.
+/// Returns the newest form of a call that already existed in `version` (12040
+/// for CUDA 12.4). With `per_thread` it returns the per-thread form where that
+/// exists.
 lookup_result look_up(std::string_view name, int version,
                       bool per_thread) noexcept;
 

@@ -1,10 +1,10 @@
-// The refused entry points: one stub each, made from the catalogue. This does
-// not include cuda.h, so that a stub has no arguments: in this calling
-// convention a function may ignore them.
+// The refused entry points: one stub each, made from the catalogue. This file
+// does not include cuda.h, so that it can define the stubs without arguments:
+// in this calling convention a function may ignore its arguments.
 #include "interposer/session/refusal.hpp"
 
-// These make a stub of each refused line of the catalogue, and nothing of the
-// others.
+// These macros make a stub from each refused line of the catalogue, and nothing
+// from the others.
 #define VGPU_STUB_local(symbol, why)
 #define VGPU_STUB_async(symbol, why)
 #define VGPU_STUB_create(symbol, why)

@@ -1,5 +1,5 @@
-// The addresses of the exported functions. This does not include cuda.h, whose
-// macros would rename them.
+// The addresses of the exported functions. This file does not include cuda.h,
+// whose macros would rename them.
 #pragma once
 
 #include <cstddef>

@@ -44,8 +44,7 @@ void dissolve(capture& x) {
   captures_under_way.fetch_sub(1);
 }
 
-/// Tells whether all work of the other streams lies before the tips of the
-/// first.
+/// Tells whether all work of the other streams precedes the tips of the first.
 bool all_joined(const capture& x) {
   std::set<const graph_node*> before;
   std::vector<const graph_node*> open;
@@ -85,7 +84,7 @@ CUstreamCaptureMode& thread_capture_mode() noexcept {
   return mode;
 }
 
-// -- from the beginning to the end
+// -- begin and end
 // -----------------------------------------------------------------------------
 
 CUresult begin_capture(stream& in, CUstreamCaptureMode mode, graph* into,
@@ -164,7 +163,7 @@ CUresult facts_of_capture(stream& in, capture_facts& out) {
 
 namespace {
 
-/// Checks that there is a capture to which work can be added.
+/// Checks that a capture exists and is not broken.
 CUresult check_whole(const capture* x) {
   return x == nullptr ? CUDA_ERROR_ILLEGAL_STATE
          : x->broken  ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
@@ -206,7 +205,7 @@ void forget_captured(stream& x) {
 
 void forget_captured(event& x) {
   std::lock_guard guard{lock()};
-  // A capture still knows an event that was recorded again elsewhere.
+  // A capture may still list an event that was later recorded elsewhere.
   for (auto& each : all())
     each.recorded.erase(&x);
   x.captured_by.store(nullptr);
@@ -223,7 +222,7 @@ CUresult capture_work(stream& in, work what) {
 
 namespace {
 
-/// Makes work for the graph that the stream is captured into, and adds it.
+/// Makes work for the graph into which the stream is captured, and adds it.
 template <class Work, class Make>
 CUresult capture_made(stream& in, Work& what, const Make& make) {
   std::lock_guard guard{lock()};
@@ -320,7 +319,7 @@ CUresult refuse_captured(event& x) {
   return CUDA_ERROR_CAPTURED_EVENT;
 }
 
-// -- calls beside a capture
+// -- other calls during a capture
 // -----------------------------------------------------------------------------
 
 CUresult check_unsafe_call() {

@@ -13,23 +13,24 @@
 
 namespace vgpu::interposer {
 
-/// Begins to capture `in`. The nodes go into `into`, behind its nodes `after`,
-/// or into a new graph where `into` is null.
+/// Begins to capture `in`. The nodes go into the graph `into`, after its nodes
+/// `after`, or into a new graph where `into` is null.
 CUresult begin_capture(stream& in, CUstreamCaptureMode mode, graph* into,
                        std::span<graph_node* const> after);
-/// Ends the capture that began at `in`. `out` is null where it was broken.
+/// Ends the capture that began at `in`. `out` is null where the capture was
+/// broken.
 CUresult end_capture(stream& in, CUgraph& out);
 
-/// This is the state of a stream's capture. The list is valid until the next
+/// Describes the state of a stream's capture. The list is valid until the next
 /// call about the stream.
 struct capture_facts {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   std::uint64_t id = 0;
   CUgraph graph = nullptr;
-  const CUgraphNode* after = nullptr; ///< Its next node depends on these.
+  const CUgraphNode* after = nullptr; ///< the dependencies of its next node
   std::size_t count = 0;
 };
-/// Gets the state of a stream's capture. Returns
+/// Returns the state of a stream's capture in `out`. Returns
 /// CUDA_ERROR_STREAM_CAPTURE_IMPLICIT for the legacy stream while a stream that
 /// it would wait for is captured.
 CUresult facts_of_capture(stream& in, capture_facts& out);
@@ -38,16 +39,16 @@ CUresult facts_of_capture(stream& in, capture_facts& out);
 CUresult set_capture_dependencies(stream& in,
                                   std::span<graph_node* const> after, bool add);
 
-/// Takes a stream that is about to be destroyed out of its capture. A capture
+/// Removes a stream that is about to be destroyed from its capture. A capture
 /// that began at the stream ends with it.
 void forget_captured(stream& x);
-/// Takes an event that is about to be destroyed out of its capture.
+/// Removes an event that is about to be destroyed from its capture.
 void forget_captured(event& x);
 
 // -- calls under capture. Precondition: in.is_captured()
 // -----------------------------------------------------------------------------
 
-/// Adds a node behind what the stream did before.
+/// Adds a node after the stream's earlier nodes.
 CUresult capture_work(stream& in, work what);
 /// Adds a node that allocates, for cuMemAllocAsync.
 CUresult capture_allocation(stream& in, int device, std::uint64_t bytes,
@@ -57,19 +58,19 @@ CUresult capture_allocation(stream& in, int device, std::uint64_t bytes,
 CUresult capture_free(stream& in, CUdeviceptr at);
 /// Records an event in the capture, or adds a record node where it is external.
 CUresult capture_record(event& x, stream& in, bool external);
-/// Breaks the capture of a stream, as the call is not allowed in it, and
-/// returns the code for that.
+/// Breaks the capture of a stream because of a call that is not allowed in it.
+/// Returns the error of such a call.
 CUresult refuse_in_capture(stream& in);
 
 /// Waits for an event where the stream or the event is captured. The stream's
-/// next node depends on the nodes that the event stands for, and a stream that
+/// next node then depends on the nodes that the event represents. A stream that
 /// was not captured joins the capture.
 CUresult capture_wait(stream& in, event& x, bool external);
-/// Breaks the capture in which an event was recorded, as the program may not
-/// query it, and returns the code for that.
+/// Breaks the capture in which an event was recorded, because the program may
+/// not query the event. Returns the error of such a query.
 CUresult refuse_captured(event& x);
 
-// -- calls beside a capture
+// -- other calls during a capture
 // -----------------------------------------------------------------------------
 
 /// Returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and breaks the capture, where

@@ -16,26 +16,25 @@
 
 namespace vgpu::interposer {
 
-/// A sequence under capture has streams that are part of it, and the nodes that
-/// the next one of each depends on.
+/// Describes a sequence under capture: the streams that are part of it, and for
+/// each stream the nodes that its next node depends on.
 struct capture {
   std::uint64_t id = 0;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   std::thread::id thread;
   stream* origin = nullptr;
-  /// This is null where the capture goes into a graph of the program.
+  /// Null where the capture goes into a graph of the program.
   std::unique_ptr<graph> own;
   graph* into = nullptr;
   bool broken = false;
   std::map<stream*, std::vector<graph_node*>> tips;
-  std::vector<graph_node*> loose; ///< These are tips of streams that are gone.
-  /// facts_of_capture() gave these out.
+  std::vector<graph_node*> loose; ///< tips of destroyed streams
+  /// Holds the lists that facts_of_capture() returned to the program.
   std::map<stream*, std::vector<CUgraphNode>> told;
   std::map<event*, std::vector<graph_node*>> recorded;
 };
 
-/// The list holds all sequences under capture. The mutex guards everything
-/// about captures.
+/// Holds all sequences under capture. The mutex guards all state of captures.
 struct capture_list {
   std::mutex mutex;
   std::list<capture> all;

@@ -47,9 +47,9 @@ const graph* chosen(const conditional_work& x, std::uint32_t value) {
   return which < x.bodies.size() ? x.bodies[which].get() : nullptr;
 }
 
-/// Records or awaits the graph's events from node `from` on. The program may
-/// ask for them as soon as the launch returns. So they are recorded when all
-/// work is done, and waited for before the first condition.
+/// Appends the event records, or the event waits, of the nodes from `from` on.
+/// The program may query these events as soon as the launch returns. So the
+/// waits come before the first condition, and the records after all work.
 template <class Work>
 void issue_events(const graph& of, std::size_t from, stream& in) {
   const auto& order = of.in_order();
@@ -67,7 +67,7 @@ bool is_event(const work& x) {
          std::holds_alternative<event_wait_work>(x);
 }
 
-/// This is a launch under way. Its next turn keeps it alive.
+/// Represents a launch under way. Its next turn keeps the object alive.
 class conditional_launch final
     : public turn_taker,
       public std::enable_shared_from_this<conditional_launch> {
@@ -84,8 +84,8 @@ private:
   struct part {
     const graph* of = nullptr;
     std::size_t next = 0;
-    /// This condition is read again at the end of a loop's body; it is null
-    /// where the part runs once.
+    /// Refers to the loop whose condition is read again at the end of its body.
+    /// It is null where the part runs once.
     const conditional_work* loop = nullptr;
   };
 
@@ -137,7 +137,7 @@ CUresult conditional_launch::begin(stream& in) {
   end.value = ++lane_->launches;
   end.test = value_test::reached;
   auto writes = reaches_program(*what_);
-  // From here on the launch continues by itself.
+  // From here on the library's thread continues the launch.
   if (code = go_on(); code != CUDA_SUCCESS)
     return code;
   if (code = host_calls().add_device_wait(in, end, writes);
@@ -147,7 +147,7 @@ CUresult conditional_launch::begin(stream& in) {
   return CUDA_SUCCESS;
 }
 
-/// Reads the condition's value when the private stream has come here.
+/// Reads the condition's value when the private stream reaches this point.
 void conditional_launch::ask(const conditional_work& x) {
   asked_ = &x;
   auto& side = *lane_->side;
@@ -208,8 +208,8 @@ CUresult conditional_launch::go_on() {
   return lane_->ended.fill(side, lane_->launches);
 }
 
-/// Decides at a condition. The program's stream continues whatever happens, and
-/// gets the errors of the device.
+/// Continues the launch at a condition. The program's stream continues in any
+/// case, and ends in the device's error if there is one.
 void conditional_launch::take_turn(CUresult status) noexcept {
   if (status != CUDA_SUCCESS)
     return;

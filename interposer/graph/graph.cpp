@@ -356,7 +356,7 @@ graph_exec::~graph_exec() {
 std::shared_ptr<const graph> graph_exec::launched() {
   if (launched_ == nullptr) {
     launched_ = what->clone();
-    // Two threads read it from now on.
+    // From now on two threads read the graph.
     launched_->put_in_order();
   }
   return launched_;
@@ -385,8 +385,8 @@ bool is_crowded(context& in) {
   return streams_of(in.root).size() > most_streams;
 }
 
-/// Launches a graph behind its own earlier launches, also those in other
-/// streams, because they set the same conditions.
+/// Launches a graph after its own earlier launches, also those in other
+/// streams, because all of them set the same conditions.
 CUresult launch_in_turn(graph_exec& x, stream& in) {
   if (x.ended == nullptr)
     x.ended = make_event(x.owner, CU_EVENT_DISABLE_TIMING);
@@ -442,7 +442,7 @@ CUresult differ(CUgraphExecUpdateResultInfo& info, CUgraphExecUpdateResult why,
   return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
 }
 
-/// Compares two graphs, bodies included. The first difference goes to `info`.
+/// Compares two graphs with their bodies. `info` receives the first difference.
 CUresult compare(const graph& mine, const graph& theirs,
                  CUgraphExecUpdateResultInfo& info);
 

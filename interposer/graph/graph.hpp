@@ -1,6 +1,7 @@
-// Graphs of work that is described once and launched often. Only the program's
-// side knows them: a launch appends the calls of the nodes to the log, one by
-// one, which replay like any other work and need nothing of a device.
+// Graphs of work that is described once and launched often. Only the interposer
+// knows them: a launch appends the calls of the nodes to the log, one by one.
+// These calls replay like any other work, and devices need no support for
+// graphs.
 #pragma once
 
 #include "interposer/graph/graph_work.hpp"
@@ -20,8 +21,8 @@ namespace vgpu::interposer {
 
 class graph;
 
-/// This is an object of the program that lives as long as something refers to
-/// it (cuUserObjectCreate).
+/// Represents an object of the program that lives as long as something refers
+/// to it (cuUserObjectCreate).
 struct user_object {
   void* data = nullptr;
   CUhostFn destroy = nullptr;
@@ -38,20 +39,20 @@ CUresult release(CUuserObject handle, std::uint64_t count);
 /// A node of a graph holds one piece of work and its dependencies.
 struct graph_node {
   graph* in = nullptr;
-  /// This stays the same in clones, and so finds the copy of a node.
+  /// Identifies the node and its copies in clones of the graph.
   std::uint64_t id = 0;
   work what;
   bool enabled = true;
-  std::vector<graph_node*> after; ///< It depends on these.
-  /// This holds the data of those edges to it that have some.
+  std::vector<graph_node*> after; ///< its dependencies
+  /// Holds the data of its incoming edges that have data.
   std::map<const graph_node*, CUgraphEdgeData> marked;
   CUgraphNode handle = nullptr;
-  /// cuGraphKernelNodeGetParams handed these out.
+  /// Holds the pointers that cuGraphKernelNodeGetParams returned.
   std::vector<void*> pointers;
 };
 
-/// A graph is what a CUgraph names. Not thread-safe, as in CUDA (driver API,
-/// "Graph object thread safety").
+/// Represents a CUgraph. Not thread-safe, as in CUDA (driver API, "Graph object
+/// thread safety").
 class graph {
 public:
   graph();
@@ -63,8 +64,8 @@ public:
   graph_node& add(work what, std::span<graph_node* const> after);
   void remove(graph_node& x);
 
-  /// Adds an edge. Returns CUDA_ERROR_INVALID_VALUE for one that exists. As a
-  /// real driver, it takes an edge that closes a cycle: see has_cycle().
+  /// Adds an edge. Returns CUDA_ERROR_INVALID_VALUE for one that exists. Like a
+  /// real driver, it accepts an edge that closes a cycle: see has_cycle().
   CUresult connect(graph_node& from, graph_node& to);
   /// Removes an edge. Returns CUDA_ERROR_INVALID_VALUE for one that does not
   /// exist.
@@ -75,8 +76,9 @@ public:
   }
   /// Finds the node with this id, here or in a body; null where there is none.
   graph_node* with_id(std::uint64_t id) const noexcept;
-  /// Returns the nodes, each behind all that it depends on, and otherwise in
-  /// the order of their addition. Valid until the graph changes.
+  /// Returns the nodes in an order in which each comes after its dependencies,
+  /// and otherwise in the order of their addition. Valid until the graph
+  /// changes.
   const std::vector<graph_node*>& in_order() const;
   /// Puts the nodes in order, here and in graphs inside, so that in_order()
   /// changes nothing until the graph changes.
@@ -86,22 +88,23 @@ public:
   std::vector<graph_node*> dependents(const graph_node& x) const;
 
   /// Tells whether a node, here or in a child graph, allocates or frees memory.
-  /// Nodes and edges of such a graph stay. It cannot be cloned, and it has at
-  /// most one executable graph at a time, because its allocations exist once.
+  /// Nodes and edges of such a graph cannot be removed. The graph cannot be
+  /// cloned, and it has at most one executable graph at a time, because its
+  /// allocations exist once.
   bool has_memory() const noexcept { return has_memory_; }
   /// Tells whether there is a conditional node, here or in a body, or a handle
-  /// for one. Such a graph cannot be cloned, and is instantiated once.
+  /// for one. Such a graph cannot be cloned, and can be instantiated only once.
   bool has_conditions() const noexcept { return has_conditions_; }
   bool is_single() const noexcept { return has_memory_ || has_conditions_; }
   /// Adds a condition for a node of this graph.
   void add(std::shared_ptr<condition> x);
-  /// Tells whether each condition has its node.
+  /// Tells whether every condition belongs to a node.
   bool uses_all_conditions() const;
 
-  /// Adds what a launch does to memory, in the order of the launch.
+  /// Appends to `out` the memory steps of a launch, in the order of the launch.
   void add_memory_steps(std::vector<memory_step>& out) const;
 
-  /// Gives a node of this graph other work.
+  /// Replaces the work of a node of this graph.
   void set_work(graph_node& x, work what);
 
   std::unique_ptr<graph> clone() const;
@@ -114,15 +117,15 @@ public:
 
   enum class holder : std::uint8_t {
     program,
-    node,  ///< A child node holds it; cloning made it.
-    moved, ///< A child node holds it; the program did before.
-    body,  ///< A conditional node holds it.
+    node,  ///< A child node holds a clone of the program's graph.
+    moved, ///< A child node holds a graph that was the program's.
+    body,  ///< A conditional node holds the graph.
   };
   holder held_by = holder::program;
-  /// This is the graph whose node has this one as a body; it is null otherwise.
+  /// Points to the graph whose node has this one as a body. Null otherwise.
   graph* outer = nullptr;
-  /// Where is_single() holds, this lives as long as an executable graph of
-  /// this one.
+  /// Expires with the executable graph of this one. Used only where
+  /// is_single().
   std::weak_ptr<const void> instance;
 
 private:
@@ -130,7 +133,7 @@ private:
   void note(work& what);
 
   std::vector<std::unique_ptr<graph_node>> nodes_;
-  // This is empty where it is not known.
+  // Empty while the order is not known
   mutable std::vector<graph_node*> order_;
   std::map<CUuserObject, std::uint64_t> kept_;
   std::vector<std::shared_ptr<condition>> conditions_;
@@ -138,14 +141,15 @@ private:
   bool has_conditions_ = false;
 };
 
-// The data of an edge says when it is passed. Most edges have none.
+// An edge's data says when the edge is satisfied. Most edges have none.
 
 inline bool is_plain(const CUgraphEdgeData& x) noexcept {
   return x.from_port == 0 && x.to_port == 0 && x.type == 0;
 }
-/// Checks whether a node with work `to` may come behind `from` by such an edge.
-/// Kernels may start their dependents before they end. Here they end first,
-/// which such an edge allows too (driver API, CUgraphEdgeData).
+/// Checks whether a node with work `to` may depend on `from` by such an edge.
+/// Such edges let a kernel start its dependents before it ends. Here the kernel
+/// always ends first, which such an edge allows too (driver API,
+/// CUgraphEdgeData).
 CUresult check_edge(const CUgraphEdgeData& x, const graph_node& from,
                     const work& to);
 /// Sets an edge's data. Precondition: the edge exists.
@@ -164,7 +168,7 @@ void each_condition(const graph& x, const F& f) {
     }
 }
 
-/// This is an executable graph, which is a copy of the program's graph.
+/// Represents an executable graph, which is a copy of the program's graph.
 struct graph_exec {
   graph_exec(context& in, graph& of, std::uint64_t with_flags);
   graph_exec(const graph_exec&) = delete;
@@ -174,23 +178,23 @@ struct graph_exec {
   context& owner;
   const std::uint64_t flags;
   std::unique_ptr<graph> what;
-  /// graph::instance refers to this.
+  /// Keeps graph::instance valid while this object lives.
   const std::shared_ptr<const void> instance;
 
   // The members below are for graphs with conditional nodes.
 
-  /// Returns the graph to launch now. It does not change when this changes.
+  /// Returns the graph to launch now. Later changes of this object do not
+  /// change it.
   std::shared_ptr<const graph> launched();
   void changed() noexcept { launched_.reset(); }
-  /// This event marks the end of the latest launch; it is null before the
-  /// first.
+  /// Marks the end of the latest launch. Null before the first launch.
   std::unique_ptr<event> ended;
 
 private:
   std::shared_ptr<const graph> launched_;
 };
 
-/// Nodes belong to their graph; the table of handles refers to them by this.
+/// Refers to a node in the table of handles. The node belongs to its graph.
 struct node_reference {
   graph_node* to = nullptr;
 };
@@ -202,18 +206,19 @@ handle_table<node_reference>& graph_nodes() noexcept;
 /// driver's state is made.
 handle_table<graph_exec>& graph_execs() noexcept;
 
-/// The table holds the graphs that belong to the program, and not to a node.
+/// Holds the graphs that belong to the program, and not to a node.
 struct program_graphs {
   std::mutex mutex;
   std::map<const graph*, std::unique_ptr<graph>> all;
 };
 
-/// Makes the graph the program's own, until destroy_graph().
+/// Makes the program the owner of the graph, until destroy_graph().
 CUgraph give_to_program(std::unique_ptr<graph> x);
 /// Destroys a graph of the program. Returns CUDA_ERROR_INVALID_VALUE for any
 /// other, such as a child node's.
 CUresult destroy_graph(CUgraph handle);
-/// Takes a graph from the program. Returns null where it is not the program's.
+/// Takes a graph from the program. Returns null where the graph is not the
+/// program's.
 std::unique_ptr<graph> take_from_program(CUgraph handle);
 
 /// Finds a graph, or null when the handle names none.
@@ -224,13 +229,13 @@ graph_node* find_node(CUgraphNode handle) noexcept;
 /// Appends the work of all enabled nodes.
 CUresult launch(graph_exec& x, stream& in);
 
-/// Serves cuGraphUpload: prepares ahead what a launch needs.
+/// Serves cuGraphUpload: prepares the memory that a launch needs.
 CUresult upload(const graph_exec& x);
 
-/// Gives `x` the work of `from`, where both have the same shape. `info` gets
-/// the first difference. Returns CUDA_ERROR_NOT_SUPPORTED for a graph that was
-/// moved into a node, and for one with memory that has another executable
-/// graph.
+/// Replaces the work of `x` by that of `from`, where both have the same shape.
+/// `info` receives the first difference. Returns CUDA_ERROR_NOT_SUPPORTED for a
+/// graph that was moved into a node, and for one with memory that has another
+/// executable graph.
 CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info);
 
 } // namespace vgpu::interposer

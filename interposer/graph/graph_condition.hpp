@@ -18,10 +18,9 @@ namespace vgpu::interposer {
 struct context;
 struct stream;
 
-/// The store has the words of one device that graphs choose by. A word that is
-/// given back can be taken again once the work that the log held before is
-/// known to be done. The members are for device_word alone, which holds the
-/// lock.
+/// Holds the words of one device that conditions use. A word that was given
+/// back can be taken again once all work that the log held by then is known to
+/// be done. Only device_word uses the members, with the lock held.
 struct word_store {
   struct freed {
     device_address word = 0;
@@ -29,33 +28,34 @@ struct word_store {
   };
 
   std::mutex mutex;
-  device_address base = 0;  ///< The program's side has the words here.
-  device_address place = 0; ///< Kernels have them here.
+  device_address base = 0;  ///< address for the interposer
+  device_address place = 0; ///< address for kernels
   CUmemGenericAllocationHandle memory = 0;
-  std::uint64_t used = 0;  ///< This counts all bytes that were ever taken.
-  std::uint64_t taken = 0; ///< This counts words.
+  std::uint64_t used = 0;  ///< bytes that were ever taken
+  std::uint64_t taken = 0; ///< number of words in use
   std::deque<freed> given_back;
 
-  /// Makes the memory where there is none. It is of the kind that programs
-  /// place themselves, so that migrations and recoveries treat it like that.
+  /// Makes the memory where it does not exist. The memory is of the kind that
+  /// programs map themselves (virtual_memory.hpp), so that migrations and
+  /// recoveries handle it as such.
   CUresult open(std::uint8_t device);
-  /// Gives the memory back. Waits for the device, as any unmapping does.
+  /// Releases the memory. Waits for the device, as any unmapping does.
   void close();
   /// Takes a word, or returns 0 when there are no more. Precondition: the
   /// memory exists.
   device_address next(std::uint8_t device);
 };
 
-/// This owns a word of device memory, one of the 2 MiB whose words kernels can
-/// set (schema/base/condition_handles.hpp). Its initial value is arbitrary.
+/// Owns a word of the 2 MiB of device memory whose words kernels can set
+/// (schema/base/condition_handles.hpp). Its initial value is arbitrary.
 class device_word {
 public:
   /// Takes a word. Returns CUDA_ERROR_NOT_SUPPORTED on a device whose kernels
   /// set no conditions, and CUDA_ERROR_OUT_OF_MEMORY beyond the quota, or when
   /// there are no more.
   static CUresult take(std::uint8_t device, device_word& out);
-  /// Gives the device's memory back if nothing uses a word of it, as a context
-  /// of the device ends.
+  /// Releases the device's memory if none of its words is in use. Called when a
+  /// context of the device ends.
   static void give_up_memory(std::uint8_t device);
   device_word() = default;
   device_word(device_word&& other) noexcept;
@@ -68,17 +68,17 @@ public:
 
 private:
   std::uint8_t device_ = 0;
-  device_address address_ = 0; // This is 0 where it owns no word.
+  device_address address_ = 0; // 0 where it owns no word
 };
 
-/// A conditional node chooses by this value. A graph owns it, and it lives as
-/// long as an executable graph uses it.
+/// Holds the value by which a conditional node chooses. A graph owns the
+/// condition, which lives as long as an executable graph uses it.
 class condition {
 public:
   struct settings {
     unsigned value = 0;
-    /// This tells whether each launch sets the word to `value`. Otherwise the
-    /// word is 0 until something sets it, and keeps its value between launches.
+    /// Tells whether each launch sets the word to `value`. Otherwise the word
+    /// is 0 until it is first set, and keeps its value between launches.
     bool assigned = false;
   };
 
@@ -90,14 +90,13 @@ public:
   device_address word() const noexcept { return word_.address(); }
   context& owner() const noexcept { return owner_; }
 
-  /// This is the outermost graph around the one that it was made for.
-  /// Conditional nodes there, and in its bodies, may use the condition.
+  /// Names the outermost graph around the one for which the condition was made.
+  /// Conditional nodes of this graph, and of its bodies, may use the condition.
   const CUgraph graph;
-  /// This tells whether a node has the condition; no other node may have it
-  /// then.
+  /// Tells whether a node uses the condition. Then no other node may use it.
   bool has_node = false;
 
-  /// Appends what a launch does with the condition first.
+  /// Appends the first step of a launch: setting the condition's initial value.
   CUresult begin_launch(stream& in) const;
 
 private:
@@ -107,8 +106,7 @@ private:
   mutable std::atomic<bool> launched_{false};
 };
 
-/// The table holds all conditions, by handle. Making a condition removes those
-/// that nothing uses any more.
+/// Holds all conditions, by handle. Making a condition removes the unused ones.
 struct condition_table {
   std::mutex mutex;
   std::map<CUgraphConditionalHandle, std::weak_ptr<condition>> all;

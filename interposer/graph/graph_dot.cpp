@@ -63,14 +63,14 @@ char letter_of(transfer::side x) {
   return 'U';
 }
 
-/// This is the look of a node, and the text of its label below its number.
+/// Describes how a node is drawn: its shape, and the text below its number.
 struct look {
   const char* style = "solid";
   const char* shape = "rectangle";
   std::string text;
 };
 
-/// This draws one graph after the other, and those of child nodes last.
+/// Draws one graph after the other, and the graphs of child nodes last.
 class drawing {
 public:
   explicit drawing(unsigned flags)
@@ -225,7 +225,7 @@ private:
     return {.text = "graph_" + number_of(*x.what) + "\n"};
   }
 
-  /// table() draws these nodes.
+  /// Returns nothing, because table() draws these nodes.
   look look_of(const conditional_work&) const { return {}; }
 
   std::string table(const conditional_work& x, const graph_node& node,
@@ -268,7 +268,7 @@ private:
 
   const unsigned flags_;
   std::map<const graph*, std::size_t> numbers_;
-  // These graphs are known, and not drawn yet.
+  // Graphs that are still to be drawn
   std::deque<const graph*> open_;
 };
 

@@ -78,7 +78,7 @@ graph_memory::~graph_memory() {
     try {
       on_occasion<occasion::first_use>([this] { give_back(); });
     } catch (const std::exception&) {
-      // The session is lost, so there is nothing to give back to.
+      // The session is lost, so the memory cannot be released.
     }
   }
   here()
@@ -119,7 +119,7 @@ CUresult graph_memory::allocate() {
 }
 
 CUresult graph_memory::free() {
-  // This must end after the lock.
+  // Its elements are destroyed after the lock is released.
   std::vector<std::shared_ptr<graph_memory>> gone;
   std::lock_guard guard{memory_list().mutex};
   if (!in_use_)
@@ -279,7 +279,7 @@ CUresult free_graph_memory(device_address at) {
 }
 
 void discard_graph_memory(std::uint64_t context) {
-  // This must end after the lock.
+  // Its elements are destroyed after the lock is released.
   std::vector<std::shared_ptr<graph_memory>> gone;
   std::lock_guard guard{memory_list().mutex};
   memory_list().discard(context, gone);
@@ -294,7 +294,7 @@ void trim_graph_memory(std::uint8_t device) {
 // -----------------------------------------------------------------------------
 
 CUresult begin_launch(std::span<const memory_step> steps, bool free_first) {
-  // This must end after the lock.
+  // Its elements are destroyed after the lock is released.
   std::vector<std::shared_ptr<graph_memory>> gone;
   std::vector<graph_memory*> to_free;
   auto& list = memory_list();
@@ -312,7 +312,7 @@ CUresult begin_launch(std::span<const memory_step> steps, bool free_first) {
 void abandon_launch(std::span<const memory_step> steps) {
   for (auto& step : steps)
     if (step.allocates)
-      // The launch may not have come to this step.
+      // The launch may have ended before this step.
       (void)step.what->free();
 }
 
@@ -325,7 +325,7 @@ CUresult upload_memory(std::span<const memory_step> steps) {
       in_use.push_back(step.what.get());
   if (auto code = list.check_room(steps, in_use); code != CUDA_SUCCESS)
     return code;
-  // Where not all of it fits at one time, the launch makes it.
+  // Memory that does not fit now is allocated by the launch.
   for (auto& step : steps)
     if (step.allocates)
       (void)on_occasion<occasion::first_use>(

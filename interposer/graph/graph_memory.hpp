@@ -20,29 +20,29 @@
 
 namespace vgpu::interposer {
 
-/// This is the memory of one allocation node. It owns its addresses as long as
-/// a node refers to it or it is in use. The first launch that comes to the node
-/// puts device memory behind them. Freed memory keeps its device memory for the
-/// next launch, and counts against the quota, until it is trimmed or other
-/// memory of graphs needs the room. To the log it is memory like any other.
-/// Thread-safe.
+/// Represents the memory of one allocation node. It owns its addresses as long
+/// as a node refers to it or it is in use. The first launch that reaches the
+/// node maps device memory at these addresses. Freed memory keeps its device
+/// memory for the next launch, and counts against the quota, until it is
+/// trimmed or other memory of graphs needs the room. In the log it is an
+/// ordinary allocation. Thread-safe.
 class graph_memory : public std::enable_shared_from_this<graph_memory> {
 public:
-  /// A request describes the memory that an allocation node asks for.
+  /// Describes the memory that an allocation node asks for.
   struct request {
-    /// The node will be in this graph.
+    /// Names the graph that the node will belong to.
     CUgraph owner = nullptr;
     std::uint8_t device = 0;
-    /// The memory goes with the context of this id.
+    /// Holds the id of the context whose end frees the memory.
     std::uint64_t context = 0;
     std::uint64_t bytes = 0;
     CUmemPoolProps pool{};
     std::vector<CUmemAccessDesc> access;
   };
 
-  /// Takes addresses. Returns CUDA_ERROR_OUT_OF_MEMORY for more than twice the
-  /// device's memory. As in a driver, a launch refuses lesser requests that do
-  /// not fit.
+  /// Reserves addresses. Returns CUDA_ERROR_OUT_OF_MEMORY for more than twice
+  /// the device's memory. As in a driver, a smaller request that does not fit
+  /// is refused at the launch.
   static CUresult make(request what, std::shared_ptr<graph_memory>& out);
   graph_memory(device_address at, request asked);
   graph_memory(const graph_memory&) = delete;
@@ -53,19 +53,19 @@ public:
   const request what;
 
   /// Returns the node's parameters for cuGraphMemAllocNodeGetParams. They are
-  /// valid as long as this object.
+  /// valid as long as this object lives.
   CUDA_MEM_ALLOC_NODE_PARAMS params() const noexcept;
 
   /// Notes that a node of this graph will free the memory. Returns
-  /// CUDA_ERROR_INVALID_VALUE where a node of it does so already, and where
-  /// both its own graph and another would do so.
+  /// CUDA_ERROR_INVALID_VALUE where a node of this graph frees it already, and
+  /// where both the memory's own graph and another one would free it.
   CUresult claim_free(CUgraph by);
 
-  /// Allocates, as a launch has come to the node. Returns
+  /// Allocates the memory when a launch reaches the node. Returns
   /// CUDA_ERROR_INVALID_VALUE where the memory is in use, and
   /// CUDA_ERROR_OUT_OF_MEMORY beyond the quota.
   CUresult allocate();
-  /// Frees the memory. The log orders that behind the work before it. Returns
+  /// Frees the memory, in the log's order after earlier work. Returns
   /// CUDA_ERROR_INVALID_VALUE where it is not in use.
   CUresult free();
 
@@ -85,33 +85,34 @@ private:
 
 /// Finds the memory that begins at `at`, or null.
 std::shared_ptr<graph_memory> find_graph_memory(device_address at);
-/// Returns the allocation that a node will make at `at` when a launch comes to
-/// it.
+/// Returns the allocation that a node will make at `at` when a launch reaches
+/// the node.
 std::optional<allocation> planned_allocation(device_address at);
 
 /// Frees memory for cuMemFree and cuMemFreeAsync. Returns
 /// CUDA_ERROR_INVALID_VALUE where no memory in use begins at `at`.
 CUresult free_graph_memory(device_address at);
-/// Forgets the memory of a context that is gone, and its memory with it.
+/// Frees the graph memory of a context that has ended.
 void discard_graph_memory(std::uint64_t context);
-/// Gives a device the memory back that is not in use.
+/// Returns a device's unused graph memory to the device.
 void trim_graph_memory(std::uint8_t device);
 
 // -- launches
 // -----------------------------------------------------------------------------
 
-/// A launch allocates or frees memory in steps, in the order of its nodes.
+/// Describes one allocation or free of a launch. Steps have the order of the
+/// nodes.
 struct memory_step {
   std::shared_ptr<graph_memory> what;
-  bool allocates = false; ///< The step frees where this is false.
+  bool allocates = false; ///< false: the step frees
 };
 
-/// The list holds all memory of graphs, of all devices.
+/// Holds all memory of graphs, of all devices.
 struct graph_memory_list {
-  /// This counts the bytes of one device that device memory backs.
+  /// Counts the bytes of graph memory that are mapped on one device.
   struct usage {
     std::uint64_t now = 0;
-    std::uint64_t idle = 0; ///< This part of it is not in use.
+    std::uint64_t idle = 0; ///< the unused part of `now`
     std::uint64_t used_high = 0;
     std::uint64_t reserved_high = 0;
 
@@ -125,7 +126,7 @@ struct graph_memory_list {
 
   std::mutex mutex;
   std::map<device_address, graph_memory*> all;
-  /// This keeps memory that outlives its nodes until it is freed.
+  /// Keeps memory that is in use alive, even after its nodes are gone.
   std::map<device_address, std::shared_ptr<graph_memory>> in_use;
   std::array<usage, 64> usage_of;
 
@@ -133,16 +134,16 @@ struct graph_memory_list {
 
   static bool in_use_now(const graph_memory& x) { return x.in_use_; }
   static bool back(graph_memory& x) { return x.back(); }
-  /// Ends the use of some memory. `keeps` gets what the list released, and must
-  /// outlive the lock.
+  /// Ends the use of some memory. `keeps` receives the references that the list
+  /// drops, and must outlive the lock.
   void end_use(graph_memory& x,
                std::vector<std::shared_ptr<graph_memory>>& keeps);
-  /// Gives the device the memory back that is not in use.
+  /// Returns the device's unused graph memory to the device.
   void trim(std::uint8_t device);
   /// Returns the bytes that graphs may still use: the free part of the quota,
   /// and the memory that they hold without using it.
   std::int64_t room(std::uint8_t device) const;
-  /// Forgets the memory of a context. `keeps` is as in end_use().
+  /// Frees the memory of a context. `keeps` works as in end_use().
   void discard(std::uint64_t context,
                std::vector<std::shared_ptr<graph_memory>>& keeps);
   /// Checks the order of a launch's steps. Returns CUDA_ERROR_INVALID_VALUE, or
@@ -161,9 +162,9 @@ struct graph_memory_list {
 /// CUDA_ERROR_OUT_OF_MEMORY where the quota has no room for all that the launch
 /// holds at one time.
 CUresult begin_launch(std::span<const memory_step> steps, bool free_first);
-/// Frees what a launch allocated, as the launch ended in an error.
+/// Frees what a launch allocated before it ended in an error.
 void abandon_launch(std::span<const memory_step> steps);
-/// Makes memory ahead of the first launch (cuGraphUpload).
+/// Maps the memory before the first launch (cuGraphUpload).
 CUresult upload_memory(std::span<const memory_step> steps);
 
 // -- CU_GRAPH_MEM_ATTR_*

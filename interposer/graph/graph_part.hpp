@@ -1,4 +1,4 @@
-// What graph/ has of the driver's state.
+// The part of the driver's state that belongs to graph/.
 #pragma once
 
 #include "interposer/graph/capture_list.hpp"
@@ -19,20 +19,20 @@ struct memory_part;
 struct session_part;
 struct stream_part;
 
-/// graph/ owns all graphs, captures, and what launches use.
+/// Owns all graphs, captures, and the resources of launches.
 struct graph_part : state_part<graph_part> {
-  /// Registers capture with streams, memory of graphs with memory, and launches
-  /// that are under way with whatever frees something.
+  /// Registers stream capture with streams, memory of graphs with memory, and
+  /// launches under way with the hook that runs before something is freed.
   graph_part(session_part& session, context_part& contexts,
              stream_part& streams, memory_part& memory);
 
-  /// The table holds all graphs, whoever they belong to.
+  /// Holds all graphs, of the program and of nodes.
   handle_table<graph*> graphs{handle_kind::graph};
   program_graphs of_program;
   handle_table<node_reference> nodes{handle_kind::graph_node};
   handle_table<graph_exec> execs{handle_kind::graph_exec};
   handle_table<user_object> user_objects{handle_kind::user_object};
-  /// This is the latest id of a node; clones of a node have the same.
+  /// Holds the latest id of a node. Clones of a node have the same id.
   std::atomic<std::uint64_t> last_node{0};
 
   capture_list captures;

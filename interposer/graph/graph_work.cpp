@@ -53,8 +53,8 @@ CUresult issue_wait(const event_wait_work& x, stream& in) {
   return e == nullptr ? CUDA_ERROR_INVALID_HANDLE : wait(in, *e);
 }
 
-/// Finds the array element at an address. It changes nothing where the array is
-/// gone.
+/// Finds the array element at an address. Changes nothing where the array no
+/// longer exists.
 void locate_in_array(device_address address, CUarray& handle, std::size_t& x,
                      std::size_t& y, std::size_t& z) {
   auto* in = array_at(address, handle);
@@ -82,8 +82,9 @@ CUresult issue_checked(const operations_work& x, stream& in) {
   return code == CUDA_SUCCESS ? issue_operations(in, x.what) : code;
 }
 
-/// Frees memory. The check came before the launch. Edges may allow a free node
-/// before its allocation node, and then there is nothing to free.
+/// Frees memory. begin_launch() made the checks. Edges may allow a free node
+/// before its allocation node; then nothing is allocated yet, and nothing is
+/// freed.
 CUresult issue_free(const free_work& x) {
   (void)x.what->free();
   return CUDA_SUCCESS;

@@ -25,7 +25,7 @@ struct empty_work {};
 struct kernel_work {
   CUfunction function = nullptr;
   launch_shape shape;
-  std::vector<std::byte> parameters; ///< This is the parameter block.
+  std::vector<std::byte> parameters; ///< the parameter block
 };
 
 /// A copy node copies between host, device and arrays.
@@ -56,7 +56,7 @@ struct event_wait_work {
 /// A node of memory operations writes words of memory and waits for them.
 struct operations_work {
   std::vector<CUstreamBatchMemOpParams> what;
-  CUcontext context = nullptr; ///< This is null for a captured node.
+  CUcontext context = nullptr; ///< null for a captured node
 };
 
 /// A child node launches a graph that it owns.
@@ -70,7 +70,7 @@ struct conditional_work {
   std::shared_ptr<condition> on;
   CUgraphConditionalNodeType type = CU_GRAPH_COND_TYPE_IF;
   std::vector<std::unique_ptr<graph>> bodies;
-  /// These are the handles of the bodies, which the program was given.
+  /// Holds the handles of the bodies, as returned to the program.
   std::unique_ptr<CUgraph[]> told;
 };
 
@@ -91,7 +91,7 @@ using work =
 
 CUgraphNodeType type_of(const work& x) noexcept;
 
-/// Tells whether the work waits for values that other work may have to bring.
+/// Tells whether the work waits for values that other work may have to write.
 /// Among work without an order, such work must be the last.
 bool waits_for_values(const work& x) noexcept;
 
@@ -102,12 +102,12 @@ bool has_memory(const work& x) noexcept;
 /// conditions, so a graph that has any is copied only for a launch.
 work clone(const work& x);
 
-/// Adds what the work does to memory.
+/// Appends the work's memory steps to `out`.
 void add_memory_steps(const work& x, std::vector<memory_step>& out);
 
 /// Appends the calls of the work, in the stream's order. Returns an error where
-/// an object that it refers to is gone. Precondition: it is no conditional_work
-/// (conditional_launch.hpp).
+/// an object that the work refers to no longer exists. Precondition: the work
+/// is no conditional_work (conditional_launch.hpp).
 CUresult issue(const work& x, stream& in);
 
 // The functions below describe work from the driver API's structs, after the
@@ -131,7 +131,7 @@ CUresult describe(const CUDA_MEM_ALLOC_NODE_PARAMS& from, const context& in,
 /// that no graph allocates, or that another node frees already.
 CUresult describe_free(CUdeviceptr at, const graph& into, free_work& out);
 
-// The functions below give the driver API's structs of work.
+// The functions below return the driver API's structs of work.
 // -----------------------------------------------------------------------------
 
 /// Returns a kernel node's parameters, which are valid until the node changes.

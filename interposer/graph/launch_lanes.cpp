@@ -39,7 +39,8 @@ lane::~lane() {
   }
 }
 
-/// Finds an idle lane of the context, or null. Precondition: the mutex is held.
+/// Returns an idle lane of the context, or null. Precondition: the mutex is
+/// held.
 std::unique_ptr<lane> lane_store::idle_of(const context& in) {
   auto found = std::find_if(idle_.begin(), idle_.end(), [&](auto& x) {
     return &x->in == &in && x->context_id == in.id.load();
@@ -95,7 +96,7 @@ void lane_store::give(std::unique_ptr<lane> x) {
 }
 
 void lane_store::forget(const context& of) {
-  // This must end after the lock.
+  // Its elements are destroyed after the lock is released.
   std::vector<std::unique_ptr<lane>> gone;
   std::lock_guard guard{mutex_};
   for (auto& x : idle_)

@@ -16,8 +16,8 @@
 
 namespace vgpu::interposer {
 
-/// A lane is what a launch needs besides the program's stream. Later launches
-/// use it again.
+/// Holds what a launch needs besides the program's stream. Later launches reuse
+/// it.
 struct lane {
   explicit lane(context& x);
   lane(const lane&) = delete;
@@ -28,7 +28,7 @@ struct lane {
   const std::uint64_t context_id;
   const std::unique_ptr<stream> side;
   const std::unique_ptr<event> begun;
-  /// This word counts the launches that have ended.
+  /// Counts the launches of this lane that have ended.
   device_word ended;
   std::uint32_t launches = 0;
   /// Each lane keeps its slots, so that a launch under way never waits for one.
@@ -37,13 +37,15 @@ struct lane {
   const reply_arena::range value;
 };
 
-/// The store has the lanes of all contexts, and counts launches. It arms
+/// Holds the lanes of all contexts, and counts launches. It arms
 /// session_part::before_release while launches are under way. Thread-safe.
 class lane_store {
 public:
-  /// Takes a lane for a launch in that stream. Waits while too many are taken.
+  /// Returns a lane for a launch in that stream. Waits while too many are
+  /// taken.
   CUresult take(stream& in, std::unique_ptr<lane>& out);
-  /// Ends a launch, and takes its lane back; null where it never had one.
+  /// Ends a launch, and takes back its lane, which is null where the launch
+  /// never got one.
   void give(std::unique_ptr<lane> x);
   /// Destroys the idle lanes of a context that ends.
   void forget(const context& of);

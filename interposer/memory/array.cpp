@@ -19,8 +19,8 @@ array_id next_array() noexcept {
       1};
 }
 
-/// These are the largest sizes, by the device's attributes. 0 means that there
-/// is no such attribute.
+/// Holds the largest sizes, by the device's attributes. 0 means that the device
+/// has no such attribute.
 struct limits {
   int width = 0, height = 0, depth = 0;
 };
@@ -133,7 +133,7 @@ array_shape shape_of_level(const array_shape& whole, const array_level& x) {
   return out;
 }
 
-/// This identifies a new array.
+/// Identifies a new array.
 struct made {
   array_id id;
   array_layout layout;
@@ -214,7 +214,8 @@ CUresult destroy_array(CUarray x) {
   auto* known = arrays().find(x);
   if (known == nullptr)
     return CUDA_ERROR_INVALID_HANDLE;
-  // As in the driver this is no error; the level goes with the whole.
+  // As in the driver this is no error. The level ends with the whole mipmapped
+  // array.
   if (known->of != nullptr)
     return CUDA_SUCCESS;
   auto gone = arrays().remove(x);

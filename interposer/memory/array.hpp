@@ -12,26 +12,27 @@
 
 namespace vgpu::interposer {
 
-/// This is a CUDA array, or one level of a mipmapped array. Its elements have
-/// addresses in the device's window, which copies use and programs never see.
+/// Represents a CUDA array, or one level of a mipmapped array. Its elements
+/// have addresses in the device's window, which copies use and programs never
+/// see.
 struct array {
   context& owner;
   const array_id wire;
-  /// This is the shape of the array, or of the level.
+  /// Holds the shape of the array, or of the level.
   const array_shape shape;
-  /// This is the level's place in the whole array.
+  /// Holds the level's position in the whole array.
   const array_level place;
-  /// This is the address of the whole array.
+  /// Holds the address of the whole array.
   const device_address address;
-  /// This is the size of an element, in bytes.
+  /// Holds the size of an element, in bytes.
   const std::uint32_t element;
-  /// This is the index of the level in its mipmapped array.
+  /// Holds the index of the level in its mipmapped array.
   const std::uint32_t level = 0;
-  /// This is the mipmapped array of a level; it is null otherwise.
+  /// Names the mipmapped array of a level. Null otherwise.
   const CUmipmappedArray of = nullptr;
 };
 
-/// A mipmapped array owns the arrays of its levels.
+/// Represents a mipmapped array, which owns the arrays of its levels.
 struct mipmap {
   context& owner;
   const array_id wire;
@@ -65,7 +66,7 @@ CUresult destroy_mipmap(CUmipmappedArray x);
 /// Destroys all arrays of a context.
 void destroy_arrays(context& of);
 
-/// Finds the array or level that has an element at the address, or null.
+/// Returns the array or level that has an element at the address, or null.
 const array* array_at(device_address address, CUarray& handle);
 
 } // namespace vgpu::interposer

@@ -40,18 +40,18 @@ std::optional<std::uint64_t> span_of(const rows& x,
   return whole;
 }
 
-/// This is one end of a transfer, classified and checked.
+/// Describes one end of a transfer, classified and checked.
 struct end {
   place where = place::pageable;
   std::uint8_t device = 0;
   rows at;
-  // This is the whole span.
+  // The whole span
   std::uint64_t bytes = 0;
   bool managed = false;
 };
 
-/// Gives the device the managed bytes of this end. Precondition: the caller
-/// appends work that uses it next.
+/// Moves the managed bytes of this end to the device. Precondition: the
+/// caller's next append is work that uses them.
 void take_from_host(const end& x) {
   if (managed_memory::host_has_some() && x.managed) [[unlikely]]
     on_occasion<occasion::host_memory>(
@@ -59,7 +59,7 @@ void take_from_host(const end& x) {
 }
 
 /// Waits for the device that owns this end. A copy that the program waits for
-/// comes behind the work of every device that it touches (CUDA runtime API,
+/// comes after the work of every device that it touches (CUDA runtime API,
 /// cudaMemcpyPeer).
 CUresult wait_for_owner(const stream& in, const end& x, bool async) {
   if (async || x.where != place::device || x.device == in.device())
@@ -228,16 +228,16 @@ CUresult to_device(stream& in, end to, end from, call::extent size) {
       });
 }
 
-/// This reads through the reply arena. It requests parts ahead, as many as have
-/// room, and takes them in order.
+/// Reads through the reply arena. It requests as many parts ahead as there is
+/// room for, and takes them in order.
 class arena_reader {
 public:
   explicit arena_reader(stream& in) : in_(in) {}
   arena_reader(const arena_reader&) = delete;
   arena_reader& operator=(const arena_reader&) = delete;
   ~arena_reader() {
-    // This happens only after an exception. Late answers must not arrive in
-    // ranges that others have by then.
+    // Requests remain here only after an exception. A late answer must not
+    // arrive in a range that another request got meanwhile.
     for (auto& x : asked_)
       x.range.keep_for_ever();
   }
@@ -249,7 +249,8 @@ public:
     if (asked_.size() >= most_ahead)
       if (auto code = take_one(); code != CUDA_SUCCESS)
         return code;
-    // A thread must not wait for room while it holds room that others wait for.
+    // A thread must not wait for room while it holds room that other threads
+    // wait for.
     auto range = s.arena().try_take(bytes);
     while (!range) {
       if (asked_.empty()) {

@@ -11,11 +11,11 @@
 
 namespace vgpu::interposer {
 
-/// These are rows in memory, by host or device addresses.
+/// Describes rows in memory, by host or device addresses.
 struct rows {
   std::uint64_t address = 0;
-  std::uint64_t pitch = 0; ///< This is in bytes from row to row.
-  std::uint64_t slice = 0; ///< This is in bytes from slice to slice.
+  std::uint64_t pitch = 0; ///< bytes from row to row
+  std::uint64_t slice = 0; ///< bytes from slice to slice
 };
 
 /// Describes bytes in one piece.
@@ -23,21 +23,22 @@ constexpr rows flat(std::uint64_t address) noexcept {
   return {address, 0, 0};
 }
 
-/// A transfer is one copy of the driver API in a common form.
+/// Describes one copy of the driver API in a common form.
 struct transfer {
   rows to{};
   rows from{};
-  call::extent size{}; ///< This is in bytes, rows and slices.
-  /// This tells whether the call may return before the bytes are there.
+  call::extent size{}; ///< in bytes, rows and slices
+  /// Tells whether the call may return before the copy is done.
   bool async = false;
-  /// A side says what a call's name promises about an end. Addresses decide for
-  /// `unified`; only an array's handle names the addresses of `array`.
+  /// Says what kind of memory a call's name promises for an end. With `unified`
+  /// the address decides. Only an array's handle leads to the addresses of
+  /// `array`.
   enum class side : std::uint8_t { unified, host, device, array };
   side to_side = side::unified;
   side from_side = side::unified;
 };
 
-/// This is one end of a copy struct.
+/// Describes one end of a copy struct.
 struct box_end {
   CUmemorytype type;
   const void* host;
@@ -57,8 +58,8 @@ CUresult to_rows(CUarray handle, std::uint64_t offset, std::uint64_t bytes,
                  rows& out);
 
 /// Brings a CUDA_MEMCPY3D or CUDA_MEMCPY3D_PEER to the common form. They differ
-/// only in fields that this library does not need, because addresses tell the
-/// device.
+/// only in fields that this library does not need, because the addresses
+/// determine the device.
 template <class Copy>
 CUresult to_transfer(const Copy& c, transfer& out) {
   if (c.srcLOD != 0 || c.dstLOD != 0)
@@ -80,8 +81,8 @@ constexpr bool is_empty(const call::extent& x) noexcept {
 CUresult check_transfer(const stream& in, const transfer& what);
 
 /// Checks the addresses and copies in stream order. Returns
-/// CUDA_ERROR_INVALID_VALUE for ranges that are not allocated. It takes the
-/// bytes from pageable or pinned memory before it returns. It waits for copies
+/// CUDA_ERROR_INVALID_VALUE for ranges that are not allocated. It has copied
+/// the bytes of pageable or pinned memory when it returns. It waits for copies
 /// into pageable memory, and for those into pinned memory unless they are
 /// async. Precondition: the stream is not captured (graph/captured_work.hpp).
 CUresult transfer_bytes(stream& in, const transfer& what);
@@ -92,7 +93,7 @@ CUresult check_fill(const stream& in, const rows& to,
                     std::uint32_t element_bytes, const call::extent& size);
 
 /// Fills rows of elements that are `element_bytes` wide; `size` is in elements.
-/// Unless it is async, managed memory is filled when this returns.
+/// Unless `async`, managed memory is filled when the call returns.
 /// Precondition: the stream is not captured (graph/captured_work.hpp).
 CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
                     std::uint32_t element_bytes, const call::extent& size,

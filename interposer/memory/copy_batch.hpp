@@ -1,5 +1,5 @@
 // Several copies in one call (cuMemcpyBatchAsync, cuMemcpy3DBatchAsync). All
-// are checked before any is made.
+// copies are checked before the first is made.
 #pragma once
 
 #include "interposer/memory/copies.hpp"
@@ -13,32 +13,32 @@
 
 namespace vgpu::interposer {
 
-/// batch_fault::copy has this value where the batch as a whole is wrong.
+/// Marks, in batch_fault::copy, that the batch as a whole is wrong.
 inline constexpr std::size_t no_copy = SIZE_MAX;
-/// This says which copy of a batch is wrong, and why.
+/// Says which copy of a batch is wrong, and why.
 struct batch_fault {
   CUresult code = CUDA_SUCCESS;
   std::size_t copy = no_copy;
 };
 
-/// These are the arguments of cuMemcpyBatchAsync without the stream.
+/// Holds the arguments of cuMemcpyBatchAsync without the stream.
 struct flat_batch {
   const CUdeviceptr* to;
   const CUdeviceptr* from;
   const std::size_t* sizes;
   std::size_t count;
   const CUmemcpyAttributes* attributes;
-  /// For each attribute, this is the first copy that it applies to.
+  /// Holds, for each attribute, the index of the first copy that it applies to.
   const std::size_t* first;
   std::size_t attribute_count;
 };
 
-/// Tells whether `first`, the first index of each of `groups`, divides `count`
-/// things: it begins with 0 and does not fall.
+/// Tells whether `first`, the first index of each of `groups` groups, divides
+/// `count` elements: it begins with 0 and never decreases.
 bool divides(const std::size_t* first, std::size_t groups,
              std::size_t count) noexcept;
 
-/// Brings a batch to single copies, after the driver's checks.
+/// Converts a batch to single copies, after the driver's checks.
 batch_fault describe(const flat_batch& from, std::vector<transfer>& out);
 batch_fault describe(std::span<const CUDA_MEMCPY3D_BATCH_OP> from,
                      std::vector<transfer>& out);

@@ -1,5 +1,5 @@
-// Calls from the rest of memory/ to memory that graphs allocate, which lies
-// above it (graph/graph_memory.hpp).
+// Calls from memory/ to graph/, a folder above it, about memory that graphs
+// allocate (graph/graph_memory.hpp).
 #pragma once
 
 #include "interposer/session/address_space.hpp"
@@ -11,12 +11,13 @@
 
 namespace vgpu::interposer {
 
-/// graph/ does this for memory that its nodes allocate, and registers it.
+/// Holds the functions of graph/ for memory that its nodes allocate. graph/
+/// registers them.
 struct graph_memory_hooks {
-  /// Gives the allocation that a node will make at this address when a launch
-  /// comes to it.
+  /// Returns the allocation that a node will make at this address when a launch
+  /// reaches the node.
   std::optional<allocation> (*planned)(device_address at) = nullptr;
-  /// Frees it for cuMemFree and cuMemFreeAsync. Returns
+  /// Frees such memory for cuMemFree and cuMemFreeAsync. Returns
   /// CUDA_ERROR_INVALID_VALUE where no allocation in use begins there.
   CUresult (*free)(device_address at) = nullptr;
   /// Frees all memory of the context with this id, as it ends.

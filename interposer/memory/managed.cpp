@@ -19,9 +19,9 @@ namespace {
 constexpr std::uint64_t page = 4096;
 /// Memory moves between host and device in blocks of this size.
 constexpr std::uint64_t block_bytes = std::uint64_t{64} << 10;
-/// A program that reads one block after another gets up to this many at once.
+/// A program that reads consecutive blocks gets up to this many at once.
 constexpr std::size_t longest_run = 32;
-/// This part of the file is for regions outside the windows.
+/// Regions outside the windows use this part of the file.
 constexpr std::uint64_t beyond_bytes = std::uint64_t{4} << 30;
 
 void* as_pointer(device_address x) {
@@ -49,8 +49,8 @@ managed_memory& managed() noexcept {
   return memory_part::get().managed;
 }
 
-// -- what there is
-// -----------------------------------------------------------------
+// -- regions
+// ------------------------------------------------------------------------
 
 bool managed_memory::open() {
   if (file_)
@@ -135,7 +135,7 @@ bool managed_memory::add_variables(std::span<const piece> what,
   auto end_of = [](const piece& x) {
     return page_behind(x.address + std::max<std::uint64_t>(x.bytes, 1));
   };
-  // Variables whose pages touch form one region.
+  // Variables whose pages are adjacent form one region.
   for (std::size_t i = 0; i < sorted.size();) {
     auto j = i + 1;
     for (auto end = end_of(sorted[i]);
@@ -148,8 +148,8 @@ bool managed_memory::add_variables(std::span<const piece> what,
   return true;
 }
 
-/// Adds variables whose pages touch. Where another module's variables share a
-/// page, its region takes these too.
+/// Adds variables whose pages are adjacent. Where they share a page with
+/// another module's variables, that module's region takes them in.
 bool managed_memory::add_page_run(std::span<const piece> what,
                                   std::uint8_t device) {
   auto begin = page_of(what.front().address);
@@ -163,7 +163,7 @@ bool managed_memory::add_page_run(std::span<const piece> what,
     return false;
   auto& in = *find(begin);
   if (end - in.first > in.second.bytes)
-    // They reach out of a region that was there.
+    // They reach beyond an existing region.
     return false;
   if (in.second.at_host)
     give(find(begin), std::next(find(begin)));
@@ -230,8 +230,8 @@ void managed_memory::hand_over(device_address at, std::uint64_t bytes) {
   give(first, regions_.lower_bound(at + bytes));
 }
 
-/// Gives the device all of these regions that the host has. It protects
-/// neighbours together, because a program's list may have thousands of them.
+/// Gives the device the parts of these regions that the host has. It protects
+/// adjacent regions together, because a program may have thousands of them.
 void managed_memory::give(region_map::iterator first,
                           region_map::iterator last) {
   watch_managed_memory();
@@ -267,8 +267,8 @@ void managed_memory::send(const region_map::value_type& x) {
   }
 }
 
-/// Sends blocks to the device. Of fresh blocks, the file holds only what the
-/// host has touched.
+/// Sends blocks to the device. Of fresh blocks, the file holds only the pages
+/// that the host has touched.
 void managed_memory::send_blocks(const region_map::value_type& x,
                                  std::size_t first, std::size_t last,
                                  bool fresh) {
@@ -325,7 +325,7 @@ bool managed_memory::touch(device_address at, bool writes) noexcept {
   switch (x.blocks[first]) {
   case block::fresh:
   case block::writable:
-    // Another thread was first.
+    // Another thread has fetched the block already.
     return true;
   case block::readable:
     if (!writes)
@@ -340,7 +340,7 @@ bool managed_memory::touch(device_address at, bool writes) noexcept {
   auto bytes = std::min<std::uint64_t>(last * block_bytes, x.bytes) - from;
   auto access = writes ? PROT_READ | PROT_WRITE : PROT_READ;
   if (::mprotect(as_pointer(begin + from), bytes, access) != 0)
-    // There are too many mappings; the program gets its fault.
+    // The process has too many mappings, so the program gets its fault.
     return false;
   std::fill(x.blocks.begin() + static_cast<std::ptrdiff_t>(first),
             x.blocks.begin() + static_cast<std::ptrdiff_t>(last),
@@ -377,9 +377,9 @@ void managed_memory::fetch(const region_map::value_type& x, std::size_t first,
   }
 }
 
-/// Fetches bytes of the device. Where the session's work has ended in an error,
-/// or there is no session any more, the program sees its old bytes, and its
-/// next call returns the error.
+/// Fetches bytes from the device. Where the session's work has ended in an
+/// error, or the session is lost, the program sees its old bytes, and its next
+/// call returns the error.
 void managed_memory::fetch_piece(const region_map::value_type& x,
                                  device_address at, std::uint64_t bytes) {
   try {

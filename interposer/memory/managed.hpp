@@ -1,5 +1,5 @@
-// Managed memory. The program and the device use one address, and one of the
-// two has the bytes.
+// Managed memory. The program and the device use the same address, and one of
+// the two owns the current bytes.
 #pragma once
 
 #include "interposer/session/reply_slots.hpp"
@@ -18,66 +18,69 @@
 
 namespace vgpu::interposer {
 
-/// This is the session's managed memory. It behaves as CUDA documents it for a
-/// device without concurrent managed access ("Unified Memory Programming",
-/// coherency and concurrency). Work that is enqueued takes all of it to the
-/// device, and the program takes it back, page by page, by touching it.
+/// Represents the session's managed memory. It behaves as CUDA documents it for
+/// a device without concurrent managed access ("Unified Memory Programming",
+/// coherency and concurrency). Enqueuing work moves all of it to the device.
+/// When the program touches a page, the page's block moves back.
 ///
-/// A block of pages is the device's (no access), or the host's to read, or the
-/// host's to write. A written block is sent before the device has it again. The
-/// program may write memory at once that the device has never had; only the
-/// pages that it touched are in the file.
+/// A block of pages belongs to the device (the program has no access), or the
+/// host may read it, or the host may write it. A writable block is sent to the
+/// device before the device owns it again. Memory that the device has never
+/// owned is writable at once; only the pages that the program touched are in
+/// the file.
 ///
 /// All managed memory is one file, mapped twice: where the program sees it, and
-/// once more, always writable, where only this class sees it. So this class
-/// fills a page before the program sees it, and takes a page away before it
-/// reads it. Thread-safe.
+/// a second time, always writable, for this class alone. So this class fills a
+/// page before it gives the program access, and removes that access before it
+/// reads a page. Thread-safe.
 class managed_memory {
 public:
-  /// A piece is a range of device memory that counts. Its pages may hold other
-  /// things, which do not count.
+  /// Describes a range of managed memory. Its pages may also hold bytes that
+  /// are not managed memory.
   struct piece {
     device_address address = 0;
     std::uint64_t bytes = 0;
   };
 
-  /// Adds an allocation, which the host has first. No other allocation shares
-  /// its pages.
+  /// Adds an allocation, which the host owns at first. No other allocation
+  /// shares its pages.
   CUresult add_allocation(const piece& what, std::uint8_t device);
-  /// Adds a module's variables, which the device has first. Their pages may lie
-  /// anywhere and may hold other variables too. Returns false where this
+  /// Adds a module's variables, which the device owns at first. Their pages may
+  /// lie anywhere and may hold other variables too. Returns false where this
   /// process uses the addresses already.
   bool add_variables(std::span<const piece> what, std::uint8_t device);
-  /// Removes the memory that was added with this address, and drops what the
-  /// host wrote to it.
+  /// Removes the memory that was added with this address, and drops the host's
+  /// writes to it.
   void remove(device_address at);
 
-  /// Tells whether there is managed memory. What is copied into the log while a
-  /// record is open must not lie in it, because touching it needs the log.
+  /// Tells whether managed memory exists. While a record of the log is open, no
+  /// bytes of managed memory may be copied into it, because touching them may
+  /// append to the log.
   static bool exists() noexcept {
     return regions_there_.load(std::memory_order_relaxed) != 0;
   }
-  /// Tells whether the host has any of it. Each piece of work asks this first.
+  /// Tells whether the host owns any of it. Callers ask this before they append
+  /// work.
   static bool host_has_some() noexcept {
     return at_host_.load(std::memory_order_relaxed) != 0;
   }
-  /// Gives all of it to the device, for the work that is appended next.
+  /// Moves all of it to the device, for the work that is appended next.
   void hand_over();
-  /// Gives the part in [at, at + bytes) to the device, for the work that is
+  /// Moves the part in [at, at + bytes) to the device, for the work that is
   /// appended next.
   void hand_over(device_address at, std::uint64_t bytes);
 
-  /// Gives the host the block that it touched at this address. Returns false
-  /// where that is no managed memory. The signal handler calls it in the middle
-  /// of anything that the program does.
+  /// Moves the block at this address, which the host touched, to the host.
+  /// Returns false where the address is no managed memory. The signal handler
+  /// calls this, at any point of the program.
   bool touch(device_address at, bool writes) noexcept;
 
 private:
   enum class block : std::uint8_t { at_device, readable, writable, fresh };
 
   struct region {
-    std::uint64_t bytes = 0;  // This is a whole number of pages.
-    std::uint64_t offset = 0; // This is an offset in the file.
+    std::uint64_t bytes = 0;  // whole pages
+    std::uint64_t offset = 0; // in the file
     std::uint8_t device = 0;
     std::vector<piece> pieces;
     std::vector<block> blocks;
@@ -107,13 +110,13 @@ private:
   std::span<std::byte> bytes_of(const region& x, device_address region_begin,
                                 device_address at, std::uint64_t bytes) const;
 
-  inline static std::atomic<std::uint32_t> at_host_{0}; // This counts regions.
+  inline static std::atomic<std::uint32_t> at_host_{0}; // number of regions
   inline static std::atomic<std::uint32_t> regions_there_{0};
 
   std::mutex mutex_;
   unique_fd file_;
-  mapping all_; // This maps the whole file.
-  // The next region outside the windows goes here.
+  mapping all_; // of the whole file
+  // The file offset of the next region outside the windows
   std::uint64_t beyond_ = 0;
   // Bytes that are read from the device arrive here.
   std::optional<reply_arena::range> room_;
@@ -124,9 +127,9 @@ private:
 /// made.
 managed_memory& managed() noexcept;
 
-/// Starts to handle SIGSEGV, so that touching managed memory brings it back.
-/// Other faults go to the previous handler. The program's next use repeats this
-/// where the program has set another handler since.
+/// Starts to handle SIGSEGV, so that touched managed memory moves to the host.
+/// Other faults go to the previous handler. The next use of managed memory
+/// repeats this where the program has set another handler since.
 void watch_managed_memory() noexcept;
 
 } // namespace vgpu::interposer

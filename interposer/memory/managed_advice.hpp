@@ -1,5 +1,5 @@
-// The program's advice about managed memory. It makes nothing faster here, and
-// is kept only for the program to read back.
+// The program's advice about managed memory. It has no effect here, and is kept
+// only for the program to read back.
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -16,7 +16,7 @@
 
 namespace vgpu::interposer {
 
-/// This is the advice about one range. It is a value.
+/// Holds the advice about one range. It is a value.
 struct advice {
   using location = std::pair<CUmemLocationType, int>;
   static constexpr location nowhere{CU_MEM_LOCATION_TYPE_INVALID, 0};
@@ -27,7 +27,7 @@ struct advice {
   std::set<location> accessed_by;
 };
 
-/// The map holds advice by address. A range without advice has the defaults.
+/// Holds advice by address. A range without advice has the defaults.
 /// Thread-safe.
 class advice_map {
 public:
@@ -51,7 +51,7 @@ private:
   void split(device_address at);
 
   mutable std::mutex mutex_;
-  range_map ranges_; // These ranges do not overlap.
+  range_map ranges_; // without overlaps
 };
 
 /// Returns the process's advice. Precondition: the driver's state is made.

@@ -59,8 +59,8 @@ enum class access { read, write, execute };
 
 access access_of(const void* context) {
 #ifdef __x86_64__
-  // This is the processor's page-fault error code (Intel SDM volume 3,
-  // "Page-Fault Exceptions").
+  // The bits are those of the processor's page-fault error code (Intel SDM
+  // volume 3, "Page-Fault Exceptions").
   constexpr long long by_write = 1 << 1;
   constexpr long long by_fetch = 1 << 4;
   auto code =
@@ -78,8 +78,8 @@ void on_segv(int number, siginfo_t* info, void* context) {
   auto saved = errno;
 #ifdef __x86_64__
   // The kernel puts the frame right below the context, so the kernel and no
-  // handler made this call. A handler that got a passed-on signal may have
-  // jumped out of it.
+  // handler made this call. A handler to which a signal was passed on may have
+  // left by a jump.
   if (__builtin_dwarf_cfa() == context)
     passing_on = false;
 #endif
@@ -107,8 +107,8 @@ void watch_managed_memory() noexcept {
   struct sigaction ours {};
   ours.sa_sigaction = on_segv;
   ::sigemptyset(&ours.sa_mask);
-  // Ours runs on the stack of the handler before it, because a handler's own
-  // stack may have little room for others.
+  // Our handler runs on the stack of the previous handler, because a signal
+  // stack may be too small for both.
   ours.sa_flags = SA_SIGINFO | SA_RESTART | (now.sa_flags & SA_ONSTACK);
   ::sigaction(SIGSEGV, &ours, nullptr);
 }

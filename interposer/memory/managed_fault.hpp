@@ -6,11 +6,11 @@
 
 namespace vgpu::interposer {
 
-/// These are the previous handlers of SIGSEGV. When a handler has set itself in
-/// front of ours since, it is the latest. If that one passes a signal on to
-/// ours, the first handler gets it.
+/// Holds the previous handlers of SIGSEGV. `latest` differs from `first` where
+/// the program set its own handler in front of ours. If that handler passes a
+/// signal on to ours, `first` gets the signal.
 struct fault_handlers {
-  /// This guards the setting of handlers. The signal's handler takes no lock.
+  /// Guards the setting of handlers. The signal's handler takes no lock.
   std::mutex mutex;
   struct sigaction first {};
   struct sigaction latest {};

@@ -21,7 +21,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Allocates, and tries again after what was freed is settled.
+/// Allocates, and tries again after freed ranges are settled.
 CUresult allocate_in(address_space& space, context& in, allocation& what) {
   auto refusal = space.allocate(what);
   if (refusal == address_space::refusal::quota) [[unlikely]] {
@@ -43,21 +43,22 @@ CUresult allocate_in(address_space& space, context& in, allocation& what) {
                                                  : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-/// Allocates from the device, after a recount of what others have.
+/// Allocates from the device, after a recount of the memory that other
+/// processes have.
 CUresult allocate_in_device(context& in, allocation& what) {
   auto device = in.device_index();
   sharing().recount(device, what.bytes);
   return allocate_in(here().space(device), in, what);
 }
 
-/// Waits until no device uses pinned memory that is going away. The next
+/// Waits until no device uses pinned memory that is about to be freed. The next
 /// synchronisation returns the error of the work.
 void wait_for_devices() {
   for (std::size_t d = 0; d < here().devices().size(); ++d)
     here().synchronise(static_cast<std::uint8_t>(d));
 }
 
-/// Releases device memory. Its range becomes free once the work in the log is
+/// Releases device memory. Its range becomes free once all work in the log is
 /// done.
 void release_device(const allocation& what, std::uint8_t device) {
   auto& s = here();
@@ -70,8 +71,9 @@ void release_device(const allocation& what, std::uint8_t device) {
   if (was_lent) [[unlikely]]
     sharing().leave(device, what.bytes);
   s.space(device).retire(what, call.value);
-  // Another process must not open it any more when this returns. If the program
-  // frees it in stream order, the others must have known before.
+  // Waits, so that no other process can open the memory once this returns.
+  // Pooled memory is freed in stream order, so there the program itself must
+  // have stopped the others before.
   if (was_lent && what.kind != memory_kind::pooled) [[unlikely]]
     (void)on_occasion<occasion::sharing>([&] { return s.synchronise(device); });
 }

@@ -11,20 +11,21 @@
 
 namespace vgpu::interposer {
 
-/// Allocates device memory in this context. The quota decides at once.
+/// Allocates device memory in this context. Refuses it at once where it exceeds
+/// the quota.
 CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
                   std::uint64_t pool, CUdeviceptr& out);
-/// Allocates only addresses, within the quota. Another call makes the memory
-/// behind them.
+/// Allocates only addresses, within the quota. Another call makes the memory at
+/// these addresses.
 CUresult allocate_addresses(context& in, std::uint64_t bytes, memory_kind kind,
                             device_address& out);
 /// Allocates managed memory: device memory that the program may touch.
 CUresult allocate_managed(context& in, std::uint64_t bytes, unsigned flags,
                           CUdeviceptr& out);
 /// Frees device memory. Returns CUDA_ERROR_INVALID_VALUE where no allocation
-/// begins there. It does not wait, because the log orders the free behind the
-/// work before it. `in_order` tells that cuMemFreeAsync frees it, after which
-/// its pool no longer counts it as used.
+/// begins there. It does not wait, because the log orders the free after
+/// earlier work. With `in_order`, for cuMemFreeAsync, its pool no longer counts
+/// it as used.
 CUresult free_device(device_address at, bool in_order = false);
 
 /// Allocates pinned memory in the host window. For 0 bytes, `out` is null.
@@ -36,36 +37,36 @@ CUresult free_pinned(const void* at);
 /// Takes whole pages of the host window for memory that the program has
 /// registered. Fills in the address.
 CUresult allocate_host_addresses(context& in, allocation& what);
-/// Gives back such addresses that no call has used.
+/// Returns unused addresses of allocate_host_addresses().
 void give_up_host_addresses(const allocation& what);
-/// Tells whether such addresses begin here.
+/// Tells whether addresses of allocate_host_addresses() begin here.
 bool is_shown(device_address at);
-/// Frees such addresses, which show nothing any more. Waits for the work
-/// before.
+/// Frees addresses of allocate_host_addresses() where nothing is mapped any
+/// more. Waits for earlier work.
 CUresult free_shown(device_address at);
 
 /// Frees everything that belongs to a context.
 void free_all(context& of);
 
-/// A place is the kind of memory that a pointer points into.
+/// Names the kind of memory that a pointer points into.
 enum class place : std::uint8_t {
-  pageable, ///< It is the program's own memory, or unknown.
+  pageable, ///< the program's own memory, or unknown
   pinned,
   device,
 };
 
-/// This tells what an address points into.
+/// Says what an address points into.
 struct located {
   place where = place::pageable;
   std::uint8_t device = 0;
-  /// This is empty for pageable memory, and for addresses in a window that are
-  /// not allocated.
+  /// Empty for pageable memory, and for addresses in a window that are not
+  /// allocated.
   std::optional<allocation> in;
 };
 /// Finds what an address points into.
 located locate(device_address at);
-/// Finds what an address points into, for work that is only described: memory
-/// that a graph will allocate before the work counts as there.
+/// Finds what an address points into, for work that is only described. Memory
+/// that a graph will allocate before this work counts as allocated.
 located locate_planned(device_address at);
 /// Tells whether [at, at + bytes) lies in one allocation of managed memory, or
 /// in one managed variable.

@@ -1,4 +1,4 @@
-// What memory/ has of the driver's state.
+// The part of the driver's state that belongs to memory/.
 #pragma once
 
 #include "interposer/memory/array.hpp"
@@ -24,13 +24,13 @@ namespace vgpu::interposer {
 struct context_part;
 struct session_part;
 
-/// memory/ owns all that the program made of memory. Allocations themselves are
+/// Owns all objects of memory that the program made. Allocations themselves are
 /// in the session's address spaces.
 struct memory_part : state_part<memory_part> {
-  /// Registers what happens before a wait and when a context ends.
+  /// Registers the steps before a wait and at the end of a context.
   memory_part(session_part& session, context_part& contexts);
 
-  // What kernels use in place, and what moves between host and device.
+  // Memory that kernels use in place or that moves between host and device
   zero_copy_memory zero_copy;
   managed_memory managed;
   advice_map given_advice;
@@ -38,16 +38,16 @@ struct memory_part : state_part<memory_part> {
   registered_memory registered;
   pinned_writes writes_under_way;
 
-  // What the program makes of memory.
+  // Objects that the program makes from memory
   pool_table pools;
   handle_table<array> arrays{handle_kind::array};
   handle_table<mipmap> mipmaps{handle_kind::mipmap};
-  /// This is the latest id of an array, mipmapped or not.
+  /// Holds the latest id of an array, mipmapped or not.
   std::atomic<std::uint64_t> last_array{0};
   texture_table textures;
   tensor_map_cache tensor_maps;
 
-  // What the program places by itself, and what it shares with others.
+  // Memory that the program maps by itself or shares with other processes
   virtual_memory virtual_memories;
   shared_things sharing;
 

@@ -10,8 +10,8 @@
 
 namespace vgpu::interposer {
 
-/// These are the copies from the device into pinned memory that nobody has
-/// waited for. Thread-safe.
+/// Holds the copies from the device into pinned memory for which no thread has
+/// waited yet. Thread-safe.
 class pinned_writes {
 public:
   /// Adds a copy. Waits for the oldest when there are too many.
@@ -20,7 +20,7 @@ public:
   /// Waits for the copies that touch the range, whose bytes are final then.
   void wait_for(device_address at, std::uint64_t bytes);
 
-  /// Forgets the copies that have arrived. It costs little when there are none.
+  /// Forgets the copies that are done. Costs little when there are none.
   void collect();
 
 private:

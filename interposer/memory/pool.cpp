@@ -57,8 +57,8 @@ CUresult allocate_from(context& in, pool& from, std::size_t bytes,
   return CUDA_SUCCESS;
 }
 
-/// Makes a descriptor of the pool. It needs no kept end, because a pool costs
-/// nothing.
+/// Makes a descriptor of the pool. The other end need not be kept, because a
+/// pool holds no memory.
 CUresult export_pool(const pool& what, int& file) {
   if (what.key == 0)
     return CUDA_ERROR_INVALID_VALUE;

@@ -15,17 +15,17 @@
 
 namespace vgpu::interposer {
 
-/// A pool is what a CUmemoryPool names.
+/// Represents a CUmemoryPool.
 struct pool {
   explicit pool(int on_device) : device(on_device) {}
 
   const int device;
   std::uint64_t handle = 0;
   bool is_default = false;
-  /// Other processes know the pool by this key, and it signs the handles of
-  /// allocations from the pool. It is 0 where the pool cannot be shared.
+  /// Identifies the pool to other processes, and signs the handles of its
+  /// allocations. It is 0 where the pool cannot be shared.
   std::uint64_t key = 0;
-  /// This tells whether the pool is another process's. Nothing here allocates
+  /// Tells whether the pool is another process's. This process never allocates
   /// from such a pool.
   bool imported = false;
   std::atomic<std::uint64_t> release_threshold{0};
@@ -36,12 +36,13 @@ struct pool {
   std::atomic<std::uint64_t> used_high{0};
 };
 
-/// The table holds all pools, and the pools that each device allocates from.
+/// Holds all pools, and the pools that each device allocates from.
 struct pool_table {
   handle_table<pool> all{handle_kind::pool};
-  /// This is indexed by device. An entry is null until its first use.
+  /// Holds each device's default pool. An entry is null until its first use.
   std::array<std::atomic<pool*>, 64> defaults{};
-  /// This is indexed by device. An entry is null where the program set no pool.
+  /// Holds each device's current pool. An entry is null where the program set
+  /// none.
   std::array<std::atomic<pool*>, 64> currents{};
   std::mutex making;
 };
@@ -65,8 +66,8 @@ CUresult export_pool(const pool& what, int& file);
 /// a pool's.
 CUresult import_pool(int file, CUmemoryPool& out);
 
-/// Takes an allocation off the used bytes of its pool, if it has one. A driver
-/// counts memory that cuMemFree freed as used for good (580.159).
+/// Subtracts an allocation from the used bytes of its pool, if it has one. As
+/// in a driver (580.159), memory that cuMemFree freed counts as used forever.
 void left_pool(const allocation& what);
 
 } // namespace vgpu::interposer

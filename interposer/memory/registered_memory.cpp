@@ -20,22 +20,22 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// These are whole pages of a file that a process has mapped.
+/// Describes whole pages of a file that a process has mapped.
 struct mapped_file {
   unique_fd file;
-  // This is the offset of the first page.
+  // Offset of the first page
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
 
-/// This is one line of /proc/self/maps (proc(5)).
+/// Holds one line of /proc/self/maps (proc(5)).
 struct mapping_line {
   std::uintptr_t begin = 0, end = 0;
   char access[5] = "";
   std::uint64_t offset = 0;
   unsigned major = 0, minor = 0;
   std::uint64_t inode = 0;
-  // This is where the path begins in the line.
+  // Where the path begins in the line
   int path = 0;
 
   explicit mapping_line(const std::string& text) {
@@ -51,8 +51,9 @@ struct mapping_line {
   }
 };
 
-/// Opens the mapped file by its name. Where the name is gone or names something
-/// else, opens it by the mapping itself, which the kernel allows to few.
+/// Opens the mapped file by its name. Where the name does not exist or names
+/// another file, opens it through the mapping itself, which the kernel allows
+/// only to privileged processes.
 unique_fd open_mapped(const mapping_line& x, const std::string& name) {
   char itself[64];
   std::snprintf(itself, sizeof itself,
@@ -91,7 +92,7 @@ std::optional<mapped_file> file_under(std::uintptr_t at, std::uint64_t bytes) {
   return std::nullopt;
 }
 
-/// Shows the file in the host window, on both sides.
+/// Maps the file into the host window, in this process and in the worker.
 CUresult show(context& in, const mapped_file& what, unsigned flags,
               device_address& out) {
   auto& s = process::the_session();
@@ -147,7 +148,7 @@ CUresult registered_memory::remove(const void* at) {
   }
   std::lock_guard one{showing_mutex_};
   if (auto known = shown_.find(begin); known != shown_.end()) {
-    // This fails where the range went with its context.
+    // This fails where the end of the context already freed the range.
     (void)on_occasion<occasion::first_use>(
         [&] { return free_shown(known->second); });
     shown_.erase(known);

@@ -1,5 +1,5 @@
-// Host memory that the program made itself and registered (CUDA driver API,
-// cuMemHostRegister).
+// Host memory that the program allocated itself and registered (CUDA driver
+// API, cuMemHostRegister).
 #pragma once
 
 #include "interposer/context/context.hpp"
@@ -15,9 +15,9 @@
 
 namespace vgpu::interposer {
 
-/// This holds the registered ranges. Copies treat them as pageable memory.
-/// Kernels can use a range that the program mapped from a file, such as shared
-/// memory: the host window then shows the same file. Thread-safe.
+/// Holds the registered ranges. Copies treat them as pageable memory. Kernels
+/// can use a range that the program mapped from a file, such as shared memory,
+/// because the host window maps the same file. Thread-safe.
 class registered_memory {
 public:
   struct range {
@@ -35,12 +35,12 @@ public:
   /// Finds the range that the pointer lies in.
   std::optional<range> find(const void* at) const;
 
-  /// Gives the address by which kernels use the memory. Returns
+  /// Returns in `out` the address by which kernels use the memory. Returns
   /// CUDA_ERROR_INVALID_VALUE where it is not registered, and
   /// CUDA_ERROR_NOT_SUPPORTED where it is not one shared, writable mapping of a
   /// file, or where the worker has no access to it. The first success ends the
-  /// session's protection, because no journal contains what others do with the
-  /// file.
+  /// session's protection, because the journal does not contain other
+  /// processes' writes to the file.
   CUresult device_pointer(context& in, const void* at, CUdeviceptr& out);
 
 private:
@@ -53,8 +53,8 @@ private:
   mutable std::shared_mutex mutex_;
   range_map ranges_;
   std::mutex showing_mutex_;
-  /// This is the address of each range's first page in the host window, by the
-  /// range's beginning.
+  /// Maps the beginning of each range to the address of its first page in the
+  /// host window.
   std::map<std::uintptr_t, device_address> shown_;
 };
 /// Returns the process's registered memory. Precondition: the driver's state is

@@ -21,7 +21,7 @@ std::uint64_t digest_of(const share_descriptor& x) noexcept {
   return XXH3_64bits(&x, offsetof(share_descriptor, check));
 }
 
-/// Tells whether memory lies alone in its granules.
+/// Tells whether the memory shares its granules with no other memory.
 bool lies_alone(std::uint64_t layout) noexcept {
   auto at = share_layout::unpack(layout);
   return at.is_sound() && at.lead == 0;
@@ -47,19 +47,19 @@ result<descriptor_pair> make_descriptor(share_descriptor says) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return cuda_fault(CUDA_ERROR_OPERATING_SYSTEM,
-                      "no descriptor for what is shared: " +
+                      "cannot make a descriptor for shared memory: " +
                           std::generic_category().message(errno));
   descriptor_pair out{unique_fd{ends[0]}, unique_fd{ends[1]}};
   if (::send(out.kept.get(), &says, sizeof(says),
              MSG_NOSIGNAL | MSG_DONTWAIT) != static_cast<ssize_t>(sizeof(says)))
     return cuda_fault(CUDA_ERROR_OPERATING_SYSTEM,
-                      "a descriptor for what is shared takes nothing: " +
+                      "cannot write to the descriptor for shared memory: " +
                           std::generic_category().message(errno));
   return out;
 }
 
-/// Reads the message and leaves it in the socket. The length tells a longer
-/// one.
+/// Reads the message and leaves it in the socket. MSG_TRUNC returns the full
+/// length, so that a longer message is refused.
 std::optional<share_descriptor> read_descriptor(int file, std::uint64_t kind) {
   share_descriptor out;
   constexpr auto whole = static_cast<ssize_t>(sizeof(out));
@@ -81,7 +81,7 @@ std::uint64_t random_serial() {
   while (out == 0)
     if (::getrandom(&out, sizeof(out), 0) != static_cast<ssize_t>(sizeof(out)))
       throw std::system_error{errno, std::generic_category(),
-                              "no random numbers to be had"};
+                              "cannot get random numbers"};
   return out;
 }
 

@@ -13,7 +13,7 @@
 
 namespace vgpu::interposer {
 
-/// These are the 64 bytes of a CUipcMemHandle, CUipcEventHandle or
+/// Lays out the 64 bytes of a CUipcMemHandle, CUipcEventHandle or
 /// CUmemPoolPtrExportData.
 struct share_handle {
   static constexpr std::uint64_t of_memory = 0x3130'4d45'4d50'4756;
@@ -22,10 +22,10 @@ struct share_handle {
 
   std::uint64_t kind = 0;
   share_name what{};
-  // For memory this is the size that the program asked for.
+  // For memory, the size that the program asked for
   std::uint64_t bytes = 0;
   std::uint64_t layout = 0;
-  // This is a digest, by which bytes that are no handle are recognised.
+  // A digest, by which other bytes are recognised as no handle
   std::uint64_t check = 0;
 
   /// Writes a handle. `pool` is the key of the pool that opens it.
@@ -58,25 +58,26 @@ private:
 };
 static_assert(std::is_trivially_copyable_v<share_handle>);
 
-/// This is the message in a descriptor that a program hands to another process.
+/// Holds the message in a descriptor that a program hands to another process.
 /// The descriptor itself gives access: its serial is random, so that one
-/// descriptor reveals nothing of others.
+/// descriptor reveals nothing about others.
 struct share_descriptor {
   static constexpr std::uint64_t of_memory = 0x3130'4346'4d50'4756;
   static constexpr std::uint64_t of_pool = 0x3130'4346'5050'4756;
 
   std::uint64_t kind = 0;
   share_name what{};
-  std::uint64_t layout = 0;              // For memory this tells how it lies.
-  std::array<std::uint8_t, 16> device{}; // This is the device's UUID.
+  std::uint64_t layout = 0;              // of memory in its granules
+  std::array<std::uint8_t, 16> device{}; // UUID
   std::uint64_t check = 0;
 };
 static_assert(std::has_unique_object_representations_v<share_descriptor>);
 
-/// The pair holds a socket with one message that nobody takes out, and its
-/// other end, which tells whether any process still has the first.
+/// Holds a socket with one message that is never received, and the socket's
+/// other end, by which this process learns whether any process still has the
+/// socket.
 struct descriptor_pair {
-  unique_fd given; // The program owns this; exec closes it.
+  unique_fd given; // owned by the program; exec closes it
   unique_fd kept;
 };
 
@@ -93,10 +94,11 @@ inline int descriptor_of(const void* handle) noexcept {
   return static_cast<int>(reinterpret_cast<std::intptr_t>(handle));
 }
 
-/// Tells whether some process has the other end, or it is on its way to one.
+/// Tells whether a process has the other end, or a message with it is on its
+/// way to one.
 bool is_given(const unique_fd& kept) noexcept;
 
-/// Returns a number that nobody can guess, and that is never 0.
+/// Returns a number that cannot be guessed, and that is never 0.
 std::uint64_t random_serial();
 
 } // namespace vgpu::interposer

@@ -17,7 +17,8 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// This begins the ids of imported memory, apart from those of virtual_memory.
+/// Ids of imported memory begin here, which separates them from those of
+/// virtual_memory.
 constexpr std::uint64_t imported = std::uint64_t{1} << 63;
 
 } // namespace
@@ -43,7 +44,7 @@ const share_secret& shared_things::secret() {
       ::getrandom(&secret_, sizeof(secret_), 0) != sizeof(secret_)) {
     secret_ = {};
     throw std::system_error{errno, std::generic_category(),
-                            "no random numbers to be had"};
+                            "cannot get random numbers"};
   }
   return secret_;
 }
@@ -53,8 +54,8 @@ const share_secret& shared_things::secret() {
 
 namespace {
 
-/// Asks until the device can answer: some devices must be idle while they make
-/// memory shareable.
+/// Repeats the call until the device can answer: some devices must be idle
+/// while they make memory shareable.
 template <class Call>
 outcome ask_at_rest(const Call& what, std::uint8_t device) {
   auto& s = here();
@@ -158,7 +159,8 @@ void shared_things::recount(std::uint8_t device, std::uint64_t bytes) {
   auto has_room = most <= space.quota() && bytes <= space.quota() - most;
   if ((x.counted == 0 && x.opened == 0) || has_room)
     return;
-  // With the lock held, the answer cannot include what is freed meanwhile.
+  // The lock is held, so the answer cannot include memory that is freed
+  // meanwhile.
   auto now = on_occasion<occasion::sharing>(
       [&] { return here().ask(call::shared_bytes{}, device); });
   if (now.result != CUDA_SUCCESS)
@@ -314,7 +316,7 @@ CUresult shared_things::handle_of(event& x, CUipcEventHandle& out) {
   if ((x.flags & CU_EVENT_INTERPROCESS) == 0)
     return CUDA_ERROR_INVALID_HANDLE;
   std::lock_guard guard{mutex_};
-  // Numbers of events are never used again.
+  // Numbers of events are never reused.
   constexpr std::uint64_t serial = 1;
   share_name name{secret(), x.wire.value, serial};
   auto got =

@@ -20,23 +20,24 @@ namespace vgpu::interposer {
 
 struct pool;
 
-/// This holds what the process lends, and what it has opened of others. The 64
-/// bytes of a handle name a random secret of the lending process, and the
-/// object. The workers find each other by them. The first object that is lent
-/// or opened ends the session's protection. Thread-safe.
+/// Holds the objects that the process lends, and those of other processes that
+/// it has opened. The 64 bytes of a handle contain a random secret of the
+/// lending process and the name of the object; the workers find each other by
+/// them. The first object that is lent or opened ends the session's protection.
+/// Thread-safe.
 class shared_things {
 public:
   /// Makes a handle of the allocation that the address lies in. Returns
-  /// CUDA_ERROR_INVALID_VALUE for memory that cuMemAlloc or a relative did not
-  /// make.
+  /// CUDA_ERROR_INVALID_VALUE for memory that neither cuMemAlloc nor a related
+  /// call made.
   CUresult handle_of(device_address at, CUipcMemHandle& out);
-  /// Opens a handle. A second opening gives the same pointer, and needs a close
-  /// of its own. Returns CUDA_ERROR_INVALID_CONTEXT for memory that this
-  /// process lends, CUDA_ERROR_INVALID_VALUE where nobody lends it, and
+  /// Opens a handle. A second call returns the same pointer, and needs its own
+  /// close(). Returns CUDA_ERROR_INVALID_CONTEXT for memory that this process
+  /// lends, CUDA_ERROR_INVALID_VALUE where no process lends it, and
   /// CUDA_ERROR_MAP_FAILED where it is on another host.
   CUresult open(context& in, const CUipcMemHandle& what, CUdeviceptr& out);
-  /// This tells whether a handle or a pool opened the memory. The program
-  /// closes the first, and frees the second.
+  /// Says whether the memory was opened by a handle or by a pool. The program
+  /// closes memory of a handle, and frees memory of a pool.
   enum class by : std::uint8_t { handle, pool };
   /// Closes memory that was opened.
   CUresult close(device_address at, by how);
@@ -46,18 +47,19 @@ public:
   /// one.
   bool forget(device_address at) noexcept;
 
-  // A device's quota also counts memory for the sake of others: what this
-  // process freed and another still has, and what this process opened and
-  // nobody else counts any more. Only the worker knows how much that is.
+  // A device's quota also counts memory that other processes share: memory that
+  // this process freed and another one still has, and memory that this process
+  // opened and no other one counts any more. Only the worker knows how much
+  // that is.
 
-  /// Counts freed memory for as long as others may have it. Callers use it when
-  /// the log holds the call that frees the memory, and before its bytes stop to
-  /// count.
+  /// Counts freed memory for as long as other processes may have it. The caller
+  /// has appended the call that frees the memory, and its bytes still count.
   void leave(std::uint8_t device, std::uint64_t bytes);
   /// Asks the worker how much that memory is, where the answer decides whether
-  /// `bytes` more have room. Does nothing where the process shares nothing.
+  /// the quota has room for `bytes` more. Does nothing where the process shares
+  /// nothing.
   void recount(std::uint8_t device, std::uint64_t bytes);
-  /// Releases memory that was borrowed to be placed.
+  /// Stops counting memory of borrow(), which is released.
   void give_back(std::uint8_t device, std::uint64_t bytes);
 
   /// Makes a handle of an allocation from a pool that can be shared.
@@ -67,16 +69,17 @@ public:
   CUresult open(const pool& from, std::uint64_t context,
                 const CUmemPoolPtrExportData& data, CUdeviceptr& out);
 
-  /// Lends memory that the program places by itself, under the serial in
-  /// `name`. Fills in the rest of the name, and how the memory lies.
+  /// Lends memory that the program maps by itself, under the serial in `name`.
+  /// Fills in the rest of the name, and the layout of the memory.
   CUresult lend(memory_id what, std::uint8_t device, share_name& name,
                 std::uint64_t& layout);
   /// Opens the memory that a descriptor names, as memory `as`. Returns
-  /// CUDA_ERROR_INVALID_VALUE where nobody lends it, and CUDA_ERROR_MAP_FAILED
-  /// where it is on another host.
+  /// CUDA_ERROR_INVALID_VALUE where no process lends it, and
+  /// CUDA_ERROR_MAP_FAILED where it is on another host.
   CUresult borrow(const share_descriptor& from, memory_id as,
                   std::uint8_t device);
-  /// Returns the secret by which others know what this process lends.
+  /// Returns the secret by which other processes name this process's lent
+  /// objects.
   share_secret own();
 
   /// Makes a handle of an event. Returns CUDA_ERROR_INVALID_HANDLE for one that
@@ -90,9 +93,9 @@ private:
     share_name what{};
     std::uint8_t device = 0;
     std::uint64_t context = 0;
-    std::uint64_t pool = 0; // This is 0 where a handle opened it.
+    std::uint64_t pool = 0; // 0 where a handle opened it
     memory_id memory{};
-    device_address at = 0; // This is the address of the granules.
+    device_address at = 0; // of the granules
     std::uint64_t bytes = 0;
     unsigned times = 1;
   };
@@ -109,27 +112,28 @@ private:
   opened_map::iterator find(const share_name& what, std::uint8_t device);
   void unmap(opened_map::iterator which);
 
-  /// These are the counts of one device, in bytes.
+  /// Holds the counts of one device, in bytes.
   struct counts {
-    std::uint64_t counted = 0; // This is part of used() of the device's window.
-    std::uint64_t opened = 0;  // This may come to count.
+    std::uint64_t counted = 0; // part of used() of the window
+    std::uint64_t opened = 0;  // not counted yet, but may be later
   };
   void take(std::uint8_t device, std::uint64_t bytes);
 
   std::mutex mutex_;
   share_secret secret_{};
-  std::map<device_address, share_handle> lent_; // The entries lack their kind.
+  std::map<device_address, share_handle> lent_; // without their kind
   std::atomic<bool> lends_{false};
-  opened_map opened_; // The key is the address that the program got.
+  opened_map opened_; // by the program's address
   std::uint64_t last_memory_ = 0;
 
-  // This is the last lock; others may be held when it is taken.
+  // Locked last: other locks may be held when it is taken.
   std::mutex counts_mutex_;
   std::map<std::uint8_t, counts> counts_;
   std::atomic<bool> has_counts_{false};
 };
 
-/// Returns what the process shares. Precondition: the driver's state is made.
+/// Returns the process's shared objects. Precondition: the driver's state is
+/// made.
 shared_things& sharing() noexcept;
 
 /// Returns the device with this UUID, or the current one where the process does

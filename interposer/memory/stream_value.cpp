@@ -23,7 +23,7 @@ bool promises(const context& in, CUdevice_attribute what) {
              .value_of(what) != 0;
 }
 
-/// This tells who handles a word: the device, or the program's side.
+/// Says who handles a word: the device or the interposer.
 enum class owner : std::uint8_t { nobody, device, program };
 
 owner owner_of(device_address at, std::uint64_t bytes, bool planned = false) {
@@ -129,15 +129,15 @@ CUresult check_operation(const context& in, const CUstreamBatchMemOpParams& x,
 CUresult issue_wait(stream& in, const awaited_value& word) {
   if (owner_of(word.address, word.bytes) == owner::program)
     return host_calls().add_host_wait(in, word);
-  // The wait does not notice what the program later writes to managed memory by
-  // itself.
+  // A wait does not notice the program's own later writes to managed memory.
   if (managed_memory::host_has_some() && is_managed(word.address, word.bytes))
     managed().hand_over(word.address, word.bytes);
   return host_calls().add_device_wait(in, word);
 }
 
-/// Writes a word in one piece, so that nothing reads it half written. It comes
-/// behind the work before it in the stream, whatever the flags allow.
+/// Writes a word in one piece, so that no reader sees half of it. The write
+/// comes after earlier work of the stream, although some flags would allow it
+/// before.
 CUresult issue_write(stream& in, const awaited_value& word) {
   if (owner_of(word.address, word.bytes) == owner::program)
     return host_calls().add_store(in, word);

@@ -12,10 +12,10 @@
 
 namespace vgpu::interposer {
 
-/// The cache holds maps that were made before, by their arguments, because
-/// programs make the same ones at each launch. A map depends on its arguments
-/// alone and never goes stale. The cache has a fixed number of places, and
-/// replaces the least recently used map of a set. Thread-safe.
+/// Caches maps by their arguments, because programs make the same maps at each
+/// launch. A map depends on its arguments alone, so an entry never becomes
+/// invalid. The cache has a fixed number of places, and replaces the least
+/// recently used map of a set. Thread-safe.
 class tensor_map_cache {
 public:
   std::optional<tensor_map> find(std::uint8_t device,
@@ -25,11 +25,11 @@ public:
 
 private:
   static constexpr std::size_t sets = 64;
-  /// This is the number of places of one set.
+  /// Holds the number of places of one set.
   static constexpr std::size_t places = 4;
 
   struct entry {
-    /// This is the time of the latest use, or 0 for an empty entry.
+    /// Holds the time of the latest use, or 0 for an empty entry.
     std::uint64_t used = 0;
     std::uint8_t device = 0;
     tensor_map_spec what{};
@@ -42,7 +42,7 @@ private:
   entry* look_up(std::uint8_t device, const tensor_map_spec& what);
 
   std::mutex mutex_;
-  std::vector<set> sets_; // The first map makes these.
+  std::vector<set> sets_; // made with the first map
   std::uint64_t now_ = 0;
 };
 

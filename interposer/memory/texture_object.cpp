@@ -33,9 +33,8 @@ bool at_most(std::uint64_t size, int limit) noexcept {
   return limit <= 0 || size <= static_cast<std::uint64_t>(limit);
 }
 
-/// Tells whether memory begins at a multiple that the driver accepts, which
-/// does not depend on the elements. The driver does not check the memory behind
-/// the address.
+/// Tells whether the address is aligned as the driver requires, which does not
+/// depend on the elements. The driver does not check the memory at the address.
 bool is_aligned(const context& in, device_address address) {
   auto step = std::max(1, attribute(in, CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT));
   return address % static_cast<std::uint64_t>(step) == 0;
@@ -92,7 +91,7 @@ CUresult show_rows(const context& in, const CUDA_RESOURCE_DESC& from,
   return CUDA_SUCCESS;
 }
 
-/// Describes the resource and its shape. It does not change `shape` where the
+/// Describes the resource and its shape. Does not change `shape` where the
 /// resource is no array.
 CUresult show(const context& in, const CUDA_RESOURCE_DESC& from,
               texture_spec& out, std::optional<array_shape>& shape) {

@@ -15,8 +15,7 @@
 
 namespace vgpu::interposer {
 
-/// This is a texture or surface object, as the program described it. It is a
-/// value.
+/// Describes a texture or surface object, as the program did. It is a value.
 struct texture {
   texture_id wire;
   bool surface = false;
@@ -25,8 +24,8 @@ struct texture {
   std::optional<CUDA_RESOURCE_VIEW_DESC> view;
 };
 
-/// The table holds all texture and surface objects by device and by the value
-/// that kernels know them by.
+/// Holds all texture and surface objects by device and by the value that
+/// kernels use for them.
 struct texture_table {
   struct entry {
     texture what;
@@ -34,13 +33,13 @@ struct texture_table {
   };
 
   std::mutex mutex;
-  /// The key begins with the device.
+  /// Holds the objects by device and value.
   std::map<std::pair<int, std::uint64_t>, entry> by_value;
   std::atomic<std::uint64_t> last_id{0};
 };
 
 /// Makes an object after the driver's checks. It takes a round trip, because on
-/// some devices only the driver can choose the value that kernels know it by.
+/// some devices only the driver can choose the value that kernels use for it.
 CUresult create_texture(context& in, const CUDA_RESOURCE_DESC& resource,
                         const CUDA_TEXTURE_DESC& sampling,
                         const CUDA_RESOURCE_VIEW_DESC* view, CUtexObject& out);

@@ -93,7 +93,8 @@ CUresult virtual_memory::free(CUdeviceptr at, std::uint64_t bytes) {
   auto next = mappings_.lower_bound(at);
   if (next != mappings_.end() && next->first < at + bytes)
     return CUDA_ERROR_INVALID_VALUE;
-  // The addresses become free once no call in the log can mean what was here.
+  // The addresses become free once no call in the log can refer to their former
+  // contents.
   here().space(known->second.device).unreserve(at, bytes, here().tail());
   reservations_.erase(known);
   return CUDA_SUCCESS;
@@ -183,8 +184,8 @@ void virtual_memory::collect() {
     on_occasion<occasion::sharing>([&] { forget_unused(handle); });
 }
 
-/// Duplicates the descriptor that the memory came by. So every process that
-/// gets it keeps the memory alive.
+/// Duplicates the descriptor from which the memory was imported. So every
+/// process that gets it keeps the memory alive.
 CUresult virtual_memory::give_again(const memory& x, int& file) const {
   file = ::fcntl(x.ends.front().get(), F_DUPFD_CLOEXEC, 0);
   return file < 0 ? CUDA_ERROR_OPERATING_SYSTEM : CUDA_SUCCESS;
@@ -211,7 +212,7 @@ CUresult virtual_memory::give(CUmemGenericAllocationHandle handle, int& file) {
       return give_again(*x, file);
     says = named_for_others(*x);
     device = x->device;
-    // This keeps the memory while the worker is asked, which may have to wait.
+    // Keeps the memory during the call to the worker, which may take long.
     ++x->handles;
   }
   auto code = sharing().lend(memory_id{handle}, device, says.what, says.layout);

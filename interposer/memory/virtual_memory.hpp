@@ -1,6 +1,5 @@
-// Memory that the program places by itself: addresses, memory without
-// addresses, and the mapping between them (CUDA driver API, "Virtual Memory
-// Management").
+// Memory that the program maps by itself: addresses, memory without addresses,
+// and the mapping between them (CUDA driver API, "Virtual Memory Management").
 #pragma once
 
 #include "interposer/memory/share_handle.hpp"
@@ -19,10 +18,10 @@
 
 namespace vgpu::interposer {
 
-/// This holds all such memory of the process. Memory counts against the quota
-/// from its creation until it has neither a handle nor a mapping, and no
-/// process has a descriptor of it. Reserved addresses cost nothing, and neither
-/// does another process's memory while that process lives.
+/// Holds all such memory of the process. Memory counts against the quota from
+/// its creation until it has neither a handle nor a mapping, and no process has
+/// a descriptor of it. Reserved addresses cost nothing, and neither does
+/// another process's memory while that process lives.
 ///
 /// The members check arguments as the driver does, and return
 /// CUDA_ERROR_INVALID_VALUE unless they say otherwise. Thread-safe.
@@ -57,14 +56,14 @@ public:
 
   /// Makes a descriptor by which another process can import the memory. The
   /// memory lives as long as any process has the descriptor. Returns
-  /// CUDA_ERROR_INVALID_VALUE where the memory was not made for that.
+  /// CUDA_ERROR_INVALID_VALUE where the memory was not created as exportable.
   CUresult give(CUmemGenericAllocationHandle handle, int& file);
   /// Imports the memory of a descriptor, which may be this process's own.
   /// Returns CUDA_ERROR_NOT_SUPPORTED where it is on another host.
   CUresult take(int file, CUmemGenericAllocationHandle& out);
-  /// Releases memory that only descriptors held, where all of them are closed.
-  /// Nothing announces that, so callers use this where memory is short, or
-  /// where they report it.
+  /// Releases memory that only descriptors kept alive and whose descriptors are
+  /// all closed. No event announces the closing, so callers use this where
+  /// memory is short, or before they report its use.
   void collect();
   /// Returns the ways in which the mapping's memory may be exported.
   CUmemAllocationHandleType handle_types(device_address at) const;
@@ -100,19 +99,20 @@ private:
     CUmemAllocationProp what{};
     std::size_t handles = 1;
     std::size_t mappings = 0;
-    /// This is the message under which the memory is lent. Its serial is 0
-    /// where it is not lent.
+    /// Holds the message under which the memory is lent. Its serial is 0 where
+    /// the memory is not lent.
     share_descriptor says{};
     bool foreign = false;
-    /// These are the other ends of its descriptors. For another process's
-    /// memory, this is the descriptor that it came by, which keeps it alive.
+    /// Holds the other ends of its descriptors. For another process's memory it
+    /// holds the descriptor from which the memory was imported, which keeps it
+    /// alive.
     std::vector<unique_fd> ends{};
   };
   struct mapping {
     std::uint64_t bytes = 0;
     CUmemGenericAllocationHandle memory = 0;
     std::uint64_t serial = 0;
-    /// This is indexed by device; a device that is missing has no access.
+    /// Holds each device's access. A device without an entry has none.
     std::map<int, CUmemAccess_flags> access;
   };
   using mapping_map = std::map<device_address, mapping>;
@@ -132,7 +132,7 @@ private:
   std::map<device_address, reservation> reservations_;
   std::map<CUmemGenericAllocationHandle, memory> memories_;
   mapping_map mappings_;
-  // Only descriptors hold these.
+  // Memory that only descriptors keep alive
   std::set<CUmemGenericAllocationHandle> given_away_;
   std::uint64_t last_memory_ = 0;
 };

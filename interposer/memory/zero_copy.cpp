@@ -47,8 +47,8 @@ void zero_copy_memory::note(device_address at) {
   any_ = true;
 }
 
-/// Notes the pinned memory that the arguments name, and sends what changed. It
-/// takes no lock where there is none.
+/// Notes the pinned memory that the arguments point into, and sends its
+/// changes. It takes no lock where no pinned memory is in use by kernels.
 void zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
   if (!apart())
     return;
@@ -66,8 +66,8 @@ void zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
   tell();
 }
 
-/// Sends what the program changed. It does not wait long for the lock, because
-/// its holder may wait for room behind the very function that runs this.
+/// Sends the program's changes. It does not wait long for the lock, because the
+/// lock's holder may wait for the end of the very host function that runs this.
 void zero_copy_memory::tell_now() {
   constexpr std::chrono::milliseconds patience{100};
   auto& own = zero_copy();
@@ -89,7 +89,7 @@ void zero_copy_memory::freed(device_address at) {
               round_up(gone.mapped().bytes, page_bytes), MADV_REMOVE);
 }
 
-/// Sends what the program changed. Precondition: the lock is held.
+/// Sends the program's changes. Precondition: the lock is held.
 void zero_copy_memory::tell() {
   auto& area = here().area();
   if (!known_) {

@@ -1,5 +1,4 @@
-// Pinned memory that kernels use in place, while the worker has a copy of its
-// own.
+// Pinned memory that kernels use in place, while the worker has its own copy.
 #pragma once
 
 #include "schema/base/ids.hpp"
@@ -16,32 +15,32 @@
 
 namespace vgpu::interposer {
 
-/// This keeps the worker's copy of pinned memory in step. There is nothing to
-/// do where the worker maps the program's memory. Otherwise this sends what the
-/// program changed before each launch, and the client brings what kernels wrote
-/// before it answers. Each launch therefore compares all such memory. So memory
-/// takes part only once the program asks for its device address, or passes a
-/// kernel an address in it. It misses memory whose address a kernel only finds
-/// in other memory. Thread-safe.
+/// Keeps the worker's copy of pinned memory in step. It does nothing where the
+/// worker maps the program's memory. Otherwise it sends the program's changes
+/// before each launch, and the client copies the kernels' writes back before it
+/// answers. Each launch therefore compares all such memory. So memory is kept
+/// in step only once the program asks for its device address, or passes a
+/// kernel an address in it. Memory whose address a kernel only finds in other
+/// memory is not kept in step. Thread-safe.
 class zero_copy_memory {
 public:
-  /// Tells whether there is pinned memory. Without any, callers need none of
-  /// the members below.
+  /// Tells whether pinned memory exists. Without it, callers need none of the
+  /// members below.
   static bool possible() noexcept {
     return pinned_.load(std::memory_order_relaxed) != 0;
   }
-  /// Counts pinned memory that was allocated. Waits may have something to send
-  /// from now on.
+  /// Counts an allocation of pinned memory. From now on a wait may have changes
+  /// to send.
   static void allocated() noexcept;
 
   /// Notes that kernels may use the allocation that this address lies in.
   void note(device_address at);
-  /// Sends what the program changed, before a kernel is launched with these
+  /// Sends the program's changes, before a kernel is launched with these
   /// arguments.
   void before_launch(std::span<const std::byte> arguments);
-  /// Sends what the program changed, before it waits for kernels that may wait
-  /// for that, or before the worker continues with work that waited for the
-  /// program. It runs before each wait (session_part::before_wait).
+  /// Sends the program's changes. It runs before each wait
+  /// (session_part::before_wait), because a kernel may wait for these changes,
+  /// and before the worker continues with work that waited for the program.
   static void tell_now();
   /// Forgets the allocation, which is freed.
   void freed(device_address at);
@@ -52,13 +51,13 @@ private:
 
   inline static std::atomic<std::uint32_t> pinned_{0};
 
-  std::atomic<bool> any_ = false; // This tells whether ranges_ has any.
+  std::atomic<bool> any_ = false; // whether ranges_ has entries
   std::timed_mutex mutex_;
-  std::optional<mapping> known_; // This is session_area::view_host_known().
+  std::optional<mapping> known_; // session_area::view_host_known()
   struct range {
-    std::uint64_t bytes = 0; // This is a whole number of lines.
+    std::uint64_t bytes = 0; // whole lines
     std::uint8_t device = 0;
-    // This is the value of control_header::host_apart when it was first sent.
+    // The value of control_header::host_apart when it was first sent
     std::uint64_t told = 0;
   };
   std::map<device_address, range> ranges_;

@@ -7,7 +7,7 @@
 
 namespace vgpu::nvml {
 
-/// This is nvmlReturn_t.
+/// Mirrors nvmlReturn_t.
 enum class code : int {
   success = 0,
   uninitialized = 1,
@@ -42,10 +42,11 @@ enum class code : int {
   unknown = 999,
 };
 
-/// This is nvmlDevice_t.
+/// Mirrors nvmlDevice_t.
 struct device;
 
-/// This is nvmlGpuP2PCapsIndex_t: what one device may do with another's memory.
+/// Mirrors nvmlGpuP2PCapsIndex_t: the accesses of one device to another's
+/// memory.
 enum class p2p_caps : unsigned {
   read = 0,
   write = 1,
@@ -53,10 +54,10 @@ enum class p2p_caps : unsigned {
   atomics = 3,
   pci = 4,
 };
-/// This is nvmlGpuP2PStatus_t.
+/// Mirrors nvmlGpuP2PStatus_t.
 enum class p2p_status : unsigned { ok = 0, not_supported = 5 };
 
-/// This is nvmlClockType_t.
+/// Mirrors nvmlClockType_t.
 enum class clock_kind : unsigned {
   graphics = 0,
   sm = 1,
@@ -64,11 +65,11 @@ enum class clock_kind : unsigned {
   video = 3
 };
 
-/// This is nvmlMemory_t, in bytes.
+/// Mirrors nvmlMemory_t, in bytes.
 struct memory {
   unsigned long long total, free, used;
 };
-/// This is nvmlMemory_v2_t, in bytes.
+/// Mirrors nvmlMemory_v2_t, in bytes.
 struct memory_v2 {
   unsigned version;
   unsigned long long total, reserved, free, used;
@@ -79,50 +80,50 @@ constexpr unsigned version_of(std::size_t bytes, unsigned version) {
   return static_cast<unsigned>(bytes) | version << 24;
 }
 
-/// This is nvmlPciInfo_t since version 2 of the calls that fill it.
+/// Mirrors nvmlPciInfo_t as of version 2 of the calls that fill it.
 struct pci_info {
   char legacy_id[16];
   unsigned domain, bus, device;
   unsigned device_id, subsystem_id;
   char id[32];
 };
-/// This is nvmlPciInfo_v2_t, which begins as the first version did.
+/// Mirrors nvmlPciInfo_v2_t, whose layout begins like the first version's.
 struct pci_info_v2 {
   char id[16];
   unsigned domain, bus, device;
   unsigned device_id, subsystem_id;
   unsigned reserved[4];
 };
-/// This is nvmlUtilization_t, in percent of the time.
+/// Mirrors nvmlUtilization_t, in percent of the time.
 struct utilization {
   unsigned gpu, memory;
 };
-/// This is nvmlProcessUtilizationSample_t, in percent and in microseconds since
+/// Mirrors nvmlProcessUtilizationSample_t, in percent and in microseconds since
 /// 1970.
 struct process_utilization {
   unsigned pid;
   unsigned long long at;
   unsigned sm, memory, encoder, decoder;
 };
-/// This is nvmlProcessInfo_v1_t.
+/// Mirrors nvmlProcessInfo_v1_t.
 struct process_info_v1 {
   unsigned pid;
   unsigned long long used_bytes;
 };
-/// This is nvmlProcessInfo_v2_t, and nvmlProcessInfo_t since version 2 of the
+/// Mirrors nvmlProcessInfo_v2_t, and nvmlProcessInfo_t as of version 2 of the
 /// calls.
 struct process_info {
   unsigned pid;
   unsigned long long used_bytes;
   unsigned gpu_instance, compute_instance;
 };
-/// The instances have this value where a device is not partitioned.
+/// Marks, in place of an instance, that the device is not partitioned.
 inline constexpr unsigned no_instance = 0xffffffff;
 
 inline constexpr int cuda_13_0 = 13000;
 
 } // namespace vgpu::nvml
 
-/// This declares an exported function: C, visible, and without exceptions.
+/// Declares an exported function: C, visible, and without exceptions.
 #define VGPU_NVML(name)                                                        \
   extern "C" __attribute__((visibility("default"))) vgpu::nvml::code name

@@ -1,6 +1,6 @@
-// The calls of libnvidia-ml.so.1 that monitors use, and programs that count
-// devices before they use them. They describe the vGPUs of the process's
-// session.
+// The calls of libnvidia-ml.so.1 that are served. Monitors use them, and
+// programs that count devices before they use them. They describe the vGPUs of
+// the process's session.
 #include "interposer/nvml/nvml_session.hpp"
 
 #include <array>
@@ -15,8 +15,7 @@ using namespace vgpu::nvml;
 
 namespace {
 
-/// This is the first driver of CUDA 13.0, the version that libcuda.so.1
-/// reports.
+/// Names the first driver of CUDA 13.0, the version that libcuda.so.1 reports.
 constexpr std::string_view driver_version = "580.65.06";
 constexpr std::string_view nvml_version = "13.580.65.06";
 
@@ -61,7 +60,7 @@ void fill_bus_id(char* into, std::size_t room, const char* form,
 constexpr auto long_bus_id = "%08X:%02X:%02X.0";
 constexpr auto short_bus_id = "%04X:%02X:%02X.0";
 
-/// Finds the first device that fulfils the predicate.
+/// Finds the first device for which the predicate is true.
 template <class Predicate>
 code find_device(device** out, const Predicate& is_it) noexcept {
   if (!is_initialized())
@@ -198,7 +197,7 @@ VGPU_NVML(nvmlSystemGetProcessName)(unsigned pid, char* name, unsigned length) {
   return give_text(text, name, length);
 }
 
-// -- which device
+// -- finding devices
 // -----------------------------------------------------------------------------
 
 VGPU_NVML(nvmlDeviceGetCount_v2)(unsigned* out) {
@@ -244,7 +243,7 @@ VGPU_NVML(nvmlDeviceGetHandleByPciBusId)(const char* id, device** out) {
   return nvmlDeviceGetHandleByPciBusId_v2(id, out);
 }
 
-// -- what it is
+// -- properties
 // -----------------------------------------------------------------------------
 
 VGPU_NVML(nvmlDeviceGetIndex)(device* of, unsigned* out) {
@@ -335,7 +334,7 @@ void fill_place(auto& out, const nvml_device_facts& x) noexcept {
   out.device_id = 0;
 }
 
-/// Gives a device's bus address. `fill` writes the fields that differ between
+/// Returns a device's bus address. `fill` writes the fields that differ between
 /// the versions of the struct.
 code give_place(device* of, auto* out, auto fill) noexcept {
   return with_device(of, [&](auto& x) {
@@ -362,7 +361,7 @@ VGPU_NVML(nvmlDeviceGetPciInfo_v2)(device* of, pci_info_v2* out) {
     fill_bus_id(out->id, sizeof out->id, short_bus_id, x);
   });
 }
-/// This fills only the fields of the struct's first version.
+/// Fills only the fields of the struct's first version.
 VGPU_NVML(nvmlDeviceGetPciInfo)(device* of, pci_info_v2* out) {
   return give_place(of, out, [&](auto& x) {
     fill_bus_id(out->id, sizeof out->id, short_bus_id, x);
@@ -371,11 +370,11 @@ VGPU_NVML(nvmlDeviceGetPciInfo)(device* of, pci_info_v2* out) {
 
 // The calls below report the modes of every vGPU.
 VGPU_NVML(nvmlDeviceGetComputeMode)(device* of, int* out) {
-  // This is the default mode.
+  // 0 is the default mode.
   return with_device(of, [&](auto&) { return give(out, 0); });
 }
 VGPU_NVML(nvmlDeviceGetPersistenceMode)(device* of, int* out) {
-  // This means enabled.
+  // 1 means enabled.
   return with_device(of, [&](auto&) { return give(out, 1); });
 }
 VGPU_NVML(nvmlDeviceGetDisplayMode)(device* of, int* out) {
@@ -418,8 +417,8 @@ code with_processes(device* of, const Body& body) noexcept {
   return good == code::success ? body(all) : good;
 }
 
-/// Checks that `have` entries fit. `room` holds the caller's room, and gets the
-/// number of entries.
+/// Checks that `have` entries fit. `room` holds the size of the caller's array,
+/// and receives the number of entries.
 code make_room(std::size_t have, unsigned* room, const void* into) noexcept {
   if (room == nullptr || (*room != 0 && into == nullptr))
     return code::invalid_argument;
@@ -451,17 +450,17 @@ code give_no_processes(device* of, unsigned* room) noexcept {
 
 } // namespace
 
-// -- how busy it is
+// -- utilization
 // -----------------------------------------------------------------------------
 
 VGPU_NVML(nvmlDeviceGetUtilizationRates)(device* of, utilization* out) {
-  // Nothing measures the use of the memory's bandwidth, and the struct cannot
-  // say so.
+  // The use of the memory's bandwidth is not measured, and the struct has no
+  // value for that.
   return with_device(of, [&](auto& x) {
     return give(out, utilization{x.busy, 0});
   });
 }
-/// Gives one present sample of each process. There are no older ones.
+/// Returns one present sample of each process. Older samples are not kept.
 VGPU_NVML(nvmlDeviceGetProcessUtilization)
 (device* of, process_utilization* out, unsigned* room, unsigned long long) {
   return with_processes(of, [&](const processes& all) {

@@ -1,4 +1,4 @@
-// What nvml/ has of the driver's state.
+// The part of the driver's state that belongs to nvml/.
 #pragma once
 
 #include "interposer/nvml/nvml_view.hpp"
@@ -6,7 +6,7 @@
 
 namespace vgpu::interposer {
 
-/// nvml/ owns the view that NVML has of devices. It works before cuInit.
+/// Owns the view that NVML has of devices. It works before cuInit.
 struct nvml_part : state_part<nvml_part> {
   nvml_view view;
 };

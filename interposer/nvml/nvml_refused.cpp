@@ -1,7 +1,7 @@
-// Calls about what a vGPU does not have or this library does not know: present
-// clocks, temperature, power, links, ECC, fans. As with a real device without
-// them, each returns NVML_ERROR_NOT_SUPPORTED. A call that is missing here is
-// NVML_ERROR_FUNCTION_NOT_FOUND to programs that look it up.
+// Calls about properties that a vGPU does not have or this library does not
+// know: present clocks, temperature, power, links, ECC, fans. Each returns
+// NVML_ERROR_NOT_SUPPORTED, as for a real device without the property. Programs
+// that look up a call that is missing here get NVML_ERROR_FUNCTION_NOT_FOUND.
 #include "interposer/nvml/nvml_session.hpp"
 
 using vgpu::nvml::code;

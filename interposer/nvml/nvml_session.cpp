@@ -41,8 +41,8 @@ const nvml_bridge* bridge_of(void* library) noexcept {
   return out->bytes >= sizeof(nvml_bridge) ? out : nullptr;
 }
 
-/// Finds the bridge in the driver that the program uses or will use, or in the
-/// one beside this file.
+/// Finds the bridge in the driver that the program uses or will use, or else in
+/// the libcuda.so.1 of this library's own folder.
 const nvml_bridge* find_bridge() noexcept {
   constexpr auto name = "libcuda.so.1";
   for (auto how : {RTLD_NOW | RTLD_NOLOAD, RTLD_NOW})

@@ -13,7 +13,7 @@ using interposer::nvml_device_facts;
 /// Serves nvmlInit, which counts its calls. With `may_have_none`
 /// (NVML_INIT_FLAG_NO_GPUS) it succeeds without devices too.
 code begin(bool may_have_none) noexcept;
-/// Serves nvmlShutdown, which takes one nvmlInit back.
+/// Serves nvmlShutdown, which reverses one nvmlInit.
 code end() noexcept;
 bool is_initialized() noexcept;
 

@@ -16,11 +16,12 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Monitors ask many questions about one moment.
+/// Within this time the sample is reused, because monitors make many queries at
+/// once.
 constexpr std::chrono::milliseconds one_moment{20};
 
 /// Tells whether a process has just ended, which its client may not know yet,
-/// or lies in another PID namespace, where its id means nothing here.
+/// or is in another PID namespace, so that its id means nothing here.
 bool is_not_here(const viewed_process& x) {
   return ::kill(static_cast<pid_t>(x.pid), 0) != 0 && errno == ESRCH;
 }
@@ -47,8 +48,8 @@ bool nvml_view::may_watch() const {
          group_.size() == asked.gpus;
 }
 
-/// Updates the group's devices. A device that nobody uses any more keeps its
-/// size.
+/// Updates the group's devices. A device that no program uses any more keeps
+/// its size.
 void nvml_view::sample_group() {
   if (auto now = clock::now(); now - sampled_ < one_moment)
     return;
@@ -117,7 +118,7 @@ CUresult nvml_view::processes(unsigned index,
 }
 
 CUresult nvml_view::own_device(unsigned index, viewed_device& out) {
-  // In a child of a fork, the parent's session is gone.
+  // In the child of a fork, the parent's session is not usable.
   if (auto code = open(); code != CUDA_SUCCESS)
     return code;
   auto& session = process::the_session();
@@ -141,7 +142,7 @@ CUresult nvml_view::own_processes(unsigned index,
   for (const auto& x : group_)
     if (x.facts.uuid == it.facts.uuid)
       out = x.processes;
-  // The process's client may not know of it yet, or may be gone.
+  // The client may not know this process yet, or may have ended.
   auto own = static_cast<unsigned>(::getpid());
   auto me = std::find_if(out.begin(), out.end(),
                          [own](auto& x) { return x.pid == own; });

@@ -12,32 +12,32 @@
 
 namespace vgpu::interposer {
 
-/// This is a process that has a vGPU on a device.
+/// Describes a process that has a vGPU on a device.
 struct viewed_process {
   unsigned pid = 0;
-  unsigned busy = 0; ///< This is in percent of the last second.
+  unsigned busy = 0; ///< in percent of the last second
   std::uint64_t used = 0;
 };
-/// This is a device, and the processes that use it.
+/// Describes a device and the processes that use it.
 struct viewed_device {
   device_facts facts;
-  std::uint64_t total = 0, used = 0; ///< These are in bytes.
-  unsigned busy = 0;                 ///< This is in percent of the last second.
+  std::uint64_t total = 0, used = 0; ///< in bytes
+  unsigned busy = 0;                 ///< in percent of the last second
   std::vector<viewed_process> processes;
 };
 
-/// The view chooses which devices NVML reports.
+/// Chooses which devices NVML reports.
 ///
 /// A program that uses CUDA itself sees its own session's devices, with its own
 /// memory. A program without a session sees the devices of its group, with the
-/// quotas, memory and work of all the group's programs in sum. So a monitor
-/// takes no vGPU from the programs that it watches.
+/// sums of the quotas, memory and work of all the group's programs. So a
+/// monitor takes no vGPU from the programs that it watches.
 ///
-/// The view opens a session in two cases: where nobody in the group has one,
-/// and where the group has another number of devices than the program would
-/// get. In the second case the program may count devices before it uses them.
-/// With VGPU_WATCH=1 the program says that it only watches, and the second case
-/// does not apply. Thread-safe.
+/// The view opens a session in two cases: where no program of the group has
+/// one, and where the group has another number of devices than the program
+/// would get. In the second case the program may count devices before it uses
+/// them. With VGPU_WATCH=1 the program says that it only watches, and the
+/// second case does not apply. Thread-safe.
 class nvml_view {
 public:
   /// Counts the devices. The number may grow later but never falls.
@@ -60,7 +60,7 @@ private:
   CUresult own_processes(unsigned index, std::vector<viewed_process>& out);
 
   std::mutex mutex_;
-  bool opened_ = false; // This tells whether the view opened a session.
+  bool opened_ = false; // whether the view opened a session
   clock::time_point sampled_{};
   std::vector<viewed_device> group_;
 };

@@ -1,5 +1,4 @@
-// Allocations in one window of addresses. The program's side chooses the
-// addresses.
+// Allocations in one window of addresses. The interposer chooses the addresses.
 #pragma once
 
 #include "interposer/session/range_allocator.hpp"
@@ -15,37 +14,38 @@
 
 namespace vgpu::interposer {
 
-/// This tells which call made an allocation, and so how it may be freed.
+/// Says which call made an allocation, and so how it may be freed.
 enum class memory_kind : std::uint8_t {
-  device,     ///< cuMemAlloc or a relative made it.
-  pooled,     ///< cuMemAllocAsync made it; cuMemFreeAsync may free it.
-  global,     ///< It is a module's variable, and goes with the module.
-  pinned,     ///< cuMemHostAlloc made it.
-  array,      ///< It holds an array's elements, for copies and textures.
-  managed,    ///< cuMemAllocManaged made it.
-  mapped,     ///< cuMemMap made it (virtual_memory.hpp).
-  graph,      ///< A node of a graph made it (graph_memory.hpp).
-  imported,   ///< It is another process's (sharing.hpp).
-  registered, ///< The program made and registered it.
+  device,     ///< made by cuMemAlloc or a related call
+  pooled,     ///< by cuMemAllocAsync; cuMemFreeAsync may free it
+  global,     ///< a module's variable, which ends with the module
+  pinned,     ///< by cuMemHostAlloc
+  array,      ///< an array's elements, for copies and textures
+  managed,    ///< by cuMemAllocManaged
+  mapped,     ///< by cuMemMap (virtual_memory.hpp)
+  graph,      ///< by a node of a graph (graph_memory.hpp)
+  imported,   ///< another process's (sharing.hpp)
+  registered, ///< made and registered by the program
 };
 
-/// An allocation is a range of addresses that a call made. It is a value.
+/// Describes a range of addresses that a call allocated. It is a value.
 struct allocation {
   device_address address = 0;
-  /// This is the size that the program asked for, in bytes.
+  /// Holds the size that the program asked for, in bytes.
   std::uint64_t bytes = 0;
   memory_kind kind = memory_kind::device;
-  /// This is the id of the owning context.
+  /// Holds the id of the owning context.
   std::uint64_t context = 0;
-  /// These are the flags that the program gave to cuMemHostAlloc.
+  /// Holds the flags that the program passed to cuMemHostAlloc.
   unsigned flags = 0;
-  /// This is the value of CU_POINTER_ATTRIBUTE_BUFFER_ID.
+  /// Holds the value of CU_POINTER_ATTRIBUTE_BUFFER_ID.
   std::uint64_t serial = 0;
-  /// This is the handle of the memory pool, or 0 for none.
+  /// Holds the handle of the memory pool, or 0 for none.
   std::uint64_t pool = 0;
-  /// This tells whether the program may touch the memory too.
+  /// Tells whether the program may access the memory too.
   bool managed = false;
-  /// For host memory this is the device that was current when it was allocated.
+  /// Holds the device. For host memory it is the one that was current at the
+  /// allocation.
   std::uint8_t device = 0;
 
   bool holds(device_address at, std::uint64_t count) const noexcept {
@@ -53,9 +53,9 @@ struct allocation {
   }
 };
 
-/// An address space hands out the addresses of one window. It packs blocks
-/// below 1 MiB at steps of 512 bytes. Larger blocks begin at a granule, so that
-/// few granules are shared. Managed memory never shares a page.
+/// Hands out the addresses of one window. It packs blocks below 1 MiB at steps
+/// of 512 bytes. Larger blocks begin at a granule, so that few granules are
+/// shared. Managed memory never shares a page.
 ///
 /// Freeing does not wait for a kernel that still writes to the range. So a
 /// freed range is handed out again only when all work that the log held before
@@ -71,14 +71,14 @@ public:
                 const std::atomic<std::uint64_t>* changed = nullptr,
                 std::atomic<std::uint64_t>* shown = nullptr);
 
-  /// This tells why allocate() gave no memory.
+  /// Says why allocate() returned no memory.
   enum class refusal : std::uint8_t { none, quota, addresses };
 
   /// Allocates, and fills in the address and the serial. The answer `addresses`
   /// means that the caller must settle freed ranges first.
   refusal allocate(allocation& what);
 
-  /// Adds an allocation whose address somebody else chose.
+  /// Adds an allocation whose address was chosen elsewhere.
   void adopt(allocation what);
 
   /// Removes and returns the allocation that begins at `address`, if there is
@@ -88,21 +88,21 @@ public:
   /// Removes and returns all allocations of the context, as take() does.
   std::vector<allocation> take_all(std::uint64_t context);
 
-  /// Takes the bytes of a removed allocation off the count. Its range becomes
-  /// free once `position`, where the log holds the free, is settled.
+  /// Subtracts the bytes of a removed allocation. Its range becomes free once
+  /// `position`, the log position of the free, is settled.
   void retire(const allocation& what, std::uint64_t position);
 
   /// Notes that all work at log positions up to `position` is done.
   void settle(std::uint64_t position);
 
-  // These members handle addresses and bytes apart, for memory that the program
-  // places by itself.
+  // These members handle addresses and bytes separately, for memory that the
+  // program maps by itself.
 
-  /// Takes addresses without memory. Returns nothing where the caller must
+  /// Reserves addresses without memory. Returns nothing where the caller must
   /// settle freed ranges first.
   std::optional<device_address> reserve(std::uint64_t bytes,
                                         std::uint64_t alignment);
-  /// Gives addresses back; they become free once `position` is settled.
+  /// Releases reserved addresses, which become free once `position` is settled.
   void unreserve(device_address address, std::uint64_t bytes,
                  std::uint64_t position);
   /// Counts bytes against the quota. Returns false, and counts nothing, where
@@ -110,7 +110,7 @@ public:
   bool charge(std::uint64_t bytes);
   /// Counts bytes whether the quota allows them or not.
   void take_on(std::uint64_t bytes);
-  /// Takes bytes off the count.
+  /// Subtracts bytes of charge() or take_on().
   void refund(std::uint64_t bytes);
 
   /// Finds the allocation that `address` lies in.
@@ -151,7 +151,7 @@ private:
   mutable std::shared_mutex mutex_;
   range_allocator ranges_;
   std::map<device_address, allocation> live_;
-  // This counts those of live_ that lie outside the window.
+  // The number of entries of live_ that lie outside the window
   std::atomic<std::size_t> beyond_{0};
   std::deque<freed> freed_;
   std::uint64_t used_ = 0;

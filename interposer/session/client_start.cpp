@@ -20,14 +20,15 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// A started process reports its process id, or the error of its start.
+/// Holds the report of a started process: its process id, or the error of its
+/// start.
 struct report {
   int error = 0;
   pid_t pid = 0;
 };
 
-/// Forks a child that sends no signal when it ends, and that wait() does not
-/// see. The child may call only async-signal-safe functions.
+/// Forks a child that sends no signal when it ends, and for which wait() does
+/// not wait. The child may call only async-signal-safe functions.
 pid_t quiet_fork() noexcept {
   return static_cast<pid_t>(
       ::syscall(SYS_clone, 0UL, nullptr, nullptr, nullptr, 0UL));
@@ -66,8 +67,8 @@ void tell(int to, const report& what) noexcept {
 }
 
 /// Returns the environment without the variables that are meant for the program
-/// alone. CUDA_VISIBLE_DEVICES must not reach the real driver below a node that
-/// the client starts.
+/// alone. A node that the client starts must not pass CUDA_VISIBLE_DEVICES to
+/// the real driver.
 std::vector<char*> client_environment() {
   std::vector<char*> out;
   for (auto** i = environ; *i != nullptr; ++i)

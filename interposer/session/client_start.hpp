@@ -9,14 +9,14 @@
 namespace vgpu::interposer {
 
 /// Returns the path of the client's program: VGPU_CLIENT, or ../bin/vgpu-client
-/// beside this library.
+/// relative to this library's folder.
 std::string client_program();
 
-/// Starts the client and returns a pidfd of it, or a fault that names what
-/// cannot be executed. An intermediate process, which ends at once, is its
-/// parent, so that the program sees neither a child nor SIGCHLD. The client
-/// inherits none of the program's file descriptors, and the environment without
-/// LD_PRELOAD.
+/// Starts the client and returns a pidfd of it, or a fault that names the
+/// program that cannot be executed. An intermediate process, which ends at
+/// once, is its parent, so that the program sees neither a child nor SIGCHLD.
+/// The client inherits none of the program's file descriptors, and the
+/// environment without LD_PRELOAD.
 result<unique_fd> start_client(const std::string& program);
 
 } // namespace vgpu::interposer

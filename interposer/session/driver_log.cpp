@@ -20,7 +20,8 @@ constexpr std::string_view full_words =
     "The provided buffer is not large enough to hold all messages. Some "
     "messages will be missing\n";
 
-/// This tells that a callback runs. Errors of its own calls go to no callback.
+/// Set while a callback runs. Errors of the callback's own calls go to no
+/// callback.
 thread_local bool telling = false;
 
 std::string line_of(CUlogLevel level, std::string_view message) {

@@ -15,31 +15,31 @@
 
 namespace vgpu::interposer {
 
-/// The log keeps the newest messages. Thread-safe. Callbacks run on the thread
-/// that adds a message, without a lock.
+/// Keeps the newest messages. Thread-safe. Callbacks run on the thread that
+/// adds a message, without a lock.
 class driver_log {
 public:
-  /// The log keeps this many messages, as driver 580's does.
+  /// Holds the number of messages that the log keeps, as in driver 580.
   static constexpr std::size_t most_messages = 100;
-  /// The log cuts a message to this many bytes. A full log then has the 25600
-  /// bytes that cuda.h states.
+  /// Holds the size in bytes to which the log cuts a message. A full log then
+  /// has the 25600 bytes that cuda.h states.
   static constexpr std::size_t longest_message = 256;
 
   /// Appends a message, drops the oldest beyond the bound, and calls the
   /// callbacks.
   void add(CUlogLevel level, std::string_view text);
 
-  /// An excerpt holds messages, a line each, and the number of the next message
-  /// to come. Its first line says where older messages are missing.
+  /// Holds messages, one in each line, and the number that the next message
+  /// will get. Its first line says so where older messages are missing.
   struct excerpt {
     std::string text;
     CUlogIterator next = 0;
   };
-  /// Reads from message `first` on, at most `room` bytes, of which it keeps the
-  /// newest messages. Returns nothing where `first` is beyond the end, or where
-  /// not even one line fits.
+  /// Returns the messages from `first` on. If they exceed `room` bytes, returns
+  /// the newest that fit. Returns nothing where `first` is beyond the end, or
+  /// where not even one line fits.
   std::optional<excerpt> read(CUlogIterator first, std::size_t room) const;
-  /// Returns the number of the next message to come.
+  /// Returns the number that the next message will get.
   CUlogIterator end() const;
 
   /// Registers a callback for each message and returns its handle.
@@ -57,7 +57,7 @@ private:
 
   mutable std::mutex mutex_;
   std::deque<std::string> lines_;
-  // This is the number of the first of lines_.
+  // The number of the first of lines_
   CUlogIterator first_ = 0;
   std::map<std::uintptr_t, callback> callbacks_;
   std::uintptr_t last_callback_ = 0;

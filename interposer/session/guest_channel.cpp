@@ -32,9 +32,9 @@ using namespace std::chrono_literals;
 
 /// A client that was just started may take this long to listen.
 constexpr auto start_patience = 10s;
-/// The channel starts or asks clients this often while they end.
+/// While clients end without answering, the channel tries this many.
 constexpr auto most_starts = 5;
-/// These are the areas, the doorbell and the files for snapshots.
+/// The areas, the doorbell and the files for snapshots are at most this many.
 constexpr std::size_t most_descriptors = 16;
 constexpr std::size_t packet_limit = std::size_t{1} << 20;
 
@@ -60,7 +60,7 @@ unique_fd try_connect() {
   socklen_t length = sizeof(peer);
   if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
       (peer.uid != ::getuid() && peer.uid != 0)) {
-    log_line(log_level::error, "the client's socket belongs to somebody else");
+    log_line(log_level::error, "the client's socket belongs to another user");
     return unique_fd{};
   }
   return fd;
@@ -78,8 +78,8 @@ result<unique_fd> connect_or_start() {
   auto give_up = clock::now() + start_patience;
   unique_fd started;
   for (auto starts = 0; clock::now() < give_up;) {
-    // A client that finds another one ends. The other one listens, or is ending
-    // too.
+    // A client ends when it finds another one. The other one listens, or is
+    // ending too.
     if (!started || has_ended(started)) {
       if (starts++ == most_starts)
         break;
@@ -126,8 +126,8 @@ void write_hello(capnp::MessageBuilder& message, const guest::hello& what) {
   wire_codec::write_fields(to, what);
 }
 
-/// The client ended before it answered: it was about to end when the program
-/// came, or it was killed. Another client will do.
+/// Returns the fault for a client that ended before it answered: it was about
+/// to end, or it was killed. The caller tries another client.
 fault it_ended() {
   return {fault_kind::not_ready, "vgpu-client ended before it granted a vGPU"};
 }
@@ -175,8 +175,8 @@ device_facts read_facts(wire::DeviceFacts::Reader from) {
   return out;
 }
 
-/// Reads an answer; empty while the vGPU has to wait, after which another
-/// answer comes.
+/// Reads an answer. It is empty while the vGPU has to wait; then another answer
+/// follows.
 result<std::optional<grant>>
 read_welcome(kj::ArrayPtr<const capnp::word> words) {
   capnp::FlatArrayMessageReader reader{words};
@@ -203,7 +203,7 @@ result<group_view> read_watched(kj::ArrayPtr<const capnp::word> words) {
   capnp::FlatArrayMessageReader reader{words};
   auto welcome = reader.getRoot<wire::GuestWelcome>();
   if (!welcome.isWatched())
-    return fault{fault_kind::unsupported, "vgpu-client tells nobody of its "
+    return fault{fault_kind::unsupported, "vgpu-client does not report its "
                                           "programs"};
   group_view out;
   for (auto x : welcome.getWatched().getDevices())
@@ -215,7 +215,7 @@ result<group_view> read_watched(kj::ArrayPtr<const capnp::word> words) {
   return out;
 }
 
-/// Receives one packet, and gives it to `read`.
+/// Receives one packet, and passes it to `read`.
 template <class Read>
 auto receive(int fd, const Read& read)
     -> decltype(read(kj::ArrayPtr<const capnp::word>{})) {
@@ -250,7 +250,7 @@ result<grant> receive_welcome(int fd) {
 
 using answered = std::pair<unique_fd, grant>;
 
-/// Asks the client, and returns the connection and the grant.
+/// Asks the client for a vGPU, and returns the connection and the grant.
 result<answered> ask_client(capnp::MessageBuilder& hello,
                             std::span<const int> descriptors) {
   auto fd = connect_or_start();

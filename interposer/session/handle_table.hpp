@@ -1,4 +1,4 @@
-// Handles that the program holds, and the objects that they name.
+// Handles that the program holds, and the objects that they refer to.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace vgpu::interposer {
 
-/// This is the kind of object that a handle names. Each handle contains it, so
-/// a handle of another kind never names an object.
+/// Names the kind of object that a handle refers to. Each handle contains it,
+/// so a handle of another kind never finds an object.
 enum class handle_kind : std::uint8_t {
   context = 1,
   stream,
@@ -33,8 +33,8 @@ enum class handle_kind : std::uint8_t {
   notification,
 };
 
-/// The table finds objects by opaque handles. A handle looks like a pointer of
-/// user space, but nothing follows it. It holds the kind, a slot and the slot's
+/// Finds objects by opaque handles. A handle looks like a pointer of user
+/// space, but is never dereferenced. It holds the kind, a slot and the slot's
 /// generation, so the table recognises handles that were destroyed or never
 /// existed.
 ///

@@ -1,5 +1,5 @@
-// Steps that folders above add to what a folder below does, so that it need not
-// include them.
+// Steps that a folder adds to the work of a folder below it, which so need not
+// include it.
 #pragma once
 
 #include <atomic>
@@ -7,11 +7,11 @@
 
 namespace vgpu::interposer {
 
-/// A hook runs one step that a folder above adds. The folder below owns the
-/// hook and runs it; the folder above registers the step when the driver's
-/// state is made, and arms the hook while it has something to do. Running a
-/// hook that is not armed costs one load and a branch, and never takes a lock.
-/// Thread-safe but for set().
+/// Runs one step that a folder above adds. The folder below owns the hook and
+/// runs it; the folder above registers the step when the driver's state is
+/// made, and arms the hook while it has something to do. Running a hook that is
+/// not armed costs one load and a branch, and never takes a lock. Thread-safe
+/// but for set().
 class hook {
 public:
   using step = void (*)();
@@ -23,9 +23,9 @@ public:
   /// Registers the step. Precondition: no other thread knows the hook yet.
   void set(step x) noexcept { step_ = x; }
 
-  /// Makes run() run the step from now on, until as many calls of disarm().
+  /// Makes run() run the step until disarm() was called as often as arm().
   void arm() noexcept { armed_.fetch_add(1); }
-  /// Takes one arm() back.
+  /// Reverses one arm().
   void disarm() noexcept { armed_.fetch_sub(1); }
 
   /// Runs the step if it is armed.

@@ -18,15 +18,15 @@ namespace {
 /// Shorter copies do not prepare the log.
 constexpr std::uint64_t long_from = std::uint64_t{1} << 20;
 constexpr std::uint64_t most_ahead = std::uint64_t{64} << 20;
-/// This is the first pause between two samples of the host's load. The pause
+/// Holds the first pause between two samples of the host's load. The pause
 /// doubles while copies continue.
 constexpr std::chrono::microseconds first_nap{500};
 constexpr std::chrono::microseconds last_nap{8000};
-/// The thread takes at most this many samples while nobody copies.
+/// The thread takes at most this many samples while no copy is made.
 constexpr auto most_samples = 10;
 
-/// Tells whether a processor is idle but for this thread: /proc/loadavg counts
-/// the host's running threads (proc(5)).
+/// Tells whether a processor is idle apart from this thread: /proc/loadavg
+/// counts the host's running threads (proc(5)).
 bool is_a_processor_idle() {
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{
       std::fopen("/proc/loadavg", "re"), &std::fclose};

@@ -9,9 +9,9 @@
 
 namespace vgpu::interposer {
 
-/// This prepares the log's next pages, as many as the program wrote the last
-/// time, so that its next long copy finds them mapped. A thread of the library
-/// does that, and only where a processor is idle, because the work costs that
+/// Prepares the log's next pages, as many as the program's last long copy
+/// wrote, so that its next long copy finds them mapped. A thread of the library
+/// does that, and only where a processor is idle, because the work costs this
 /// thread more time than it saves the program. The first long copy starts the
 /// thread. Never destroyed. Thread-safe.
 class log_ahead {

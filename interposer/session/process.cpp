@@ -21,7 +21,7 @@ session* process::session_ = nullptr;
 
 namespace {
 
-/// This needs no destructor, so that exit() leaves it whole.
+/// Needs no destructor, so that it stays usable during exit().
 constinit std::mutex initialising;
 
 log_level level_from_environment() noexcept {
@@ -68,9 +68,9 @@ CUresult process::open_locked() {
           running == phase::fresh)
         session_ = nullptr;
     });
-    // Handlers that the runtime registered before run after this one. Its
-    // unloading of modules then finds a driver that has shut down, as with the
-    // real one.
+    // Handlers that the runtime registered earlier run after this one. When the
+    // runtime unloads its modules, it then finds a driver that has shut down,
+    // as with the real driver.
     std::atexit([] {
       if (phase_.load() == phase::running) {
         phase_.store(phase::ended);
@@ -82,7 +82,7 @@ CUresult process::open_locked() {
 }
 
 CUresult process::open_session() noexcept {
-  // A forked child may still read what the parent was granted.
+  // A forked child may still read the parent's grant.
   if (auto now = phase_.load(); now == phase::ended)
     return code_of(now);
   else if (now != phase::fresh)

@@ -14,25 +14,25 @@ namespace vgpu::interposer {
 
 class session;
 
-/// The phase decides what the entry points may do.
+/// Says what the entry points may do.
 enum class phase : std::uint8_t {
   fresh,   ///< The program has not called cuInit.
-  running, ///< There is a session.
-  forked,  ///< This is a child of fork; the session is the parent's.
+  running, ///< The process has a session.
+  forked,  ///< The process is a fork's child; the parent has the session.
   ended,   ///< exit() is running.
 };
 
-/// This is the process's state. The first use makes it and nothing destroys it,
-/// so that calls from atexit handlers and other threads find it whole. All
+/// Holds the process's state. The first use makes it and nothing destroys it,
+/// so that calls from atexit handlers and other threads still find it. All
 /// members are thread-safe.
 class process {
 public:
   /// Serves cuInit: opens the session at the first call. Returns
-  /// CUDA_ERROR_NO_DEVICE when no session can be had.
+  /// CUDA_ERROR_NO_DEVICE when it gets no session.
   static CUresult initialise() noexcept;
 
-  /// Opens the session where there is none yet, for queries before cuInit. It
-  /// does nothing that a child of a fork could not repeat for itself.
+  /// Opens the session where there is none yet, for queries before cuInit. The
+  /// child of a fork can repeat all that it does.
   static CUresult open_session() noexcept;
 
   /// Returns the error by which an entry point must refuse its work, or
@@ -52,8 +52,7 @@ public:
   /// open_session() succeeded.
   static session& the_session() noexcept { return *session_; }
 
-  /// This is the version of the driver API that cuDriverGetVersion returns:
-  /// 13.0.
+  /// Holds the version of the driver API that cuDriverGetVersion returns: 13.0.
   static constexpr int driver_version = 13000;
 
 private:
@@ -69,7 +68,8 @@ inline session& here() noexcept {
   return process::the_session();
 }
 
-/// VGPU_LOG sets the level of what is written to stderr; unset, it is `off`.
+/// Names a level of messages. VGPU_LOG sets the level up to which messages go
+/// to stderr; the default is `off`.
 enum class log_level : std::uint8_t { off, error, warn, info, debug };
 
 /// Tells whether messages of this level are written.
@@ -86,8 +86,9 @@ void note_failed_call(std::string_view body, CUresult code) noexcept;
 /// Reports the text of an exception.
 void report_exception(const char* what) noexcept;
 
-/// Reports an exception from inside an entry point, and returns that entry
-/// point's result: the error that the session ended in, if it ended.
+/// Reports an exception from inside an entry point, and returns the entry
+/// point's result. Where the session has ended in an error, that error is the
+/// result.
 CUresult code_of_exception(const std::exception& thrown) noexcept;
 
 } // namespace vgpu::interposer

@@ -9,8 +9,8 @@
 
 namespace vgpu::interposer {
 
-/// The allocator hands out parts of [0, bytes) by best fit, and by the lowest
-/// address among equals. It joins free neighbours. Not thread-safe.
+/// Hands out parts of [0, bytes) by best fit, at the lowest address among equal
+/// fits. It joins free neighbours. Not thread-safe.
 class range_allocator {
 public:
   explicit range_allocator(std::uint64_t bytes);
@@ -20,7 +20,7 @@ public:
   std::optional<std::uint64_t> allocate(std::uint64_t bytes,
                                         std::uint64_t alignment);
 
-  /// Gives back a part, or a piece of one, that allocate() returned.
+  /// Frees a part, or a piece of one, that allocate() returned.
   void release(std::uint64_t offset, std::uint64_t bytes);
 
   std::uint64_t free_bytes() const noexcept { return free_bytes_; }

@@ -5,12 +5,12 @@
 
 namespace vgpu::interposer {
 
-/// This tells whether a refusal was reported before.
+/// Tells whether a refusal was reported before.
 using logged_once = std::atomic<bool>;
 
-/// Returns CUDA_ERROR_NOT_SUPPORTED, or the error of every call before cuInit
-/// and after the end. The driver's log names the call and the reason; so does
-/// stderr, the first time, if VGPU_LOG is set.
+/// Returns CUDA_ERROR_NOT_SUPPORTED, or before cuInit and at exit the error of
+/// that phase. Writes the call and the reason to the driver's log and, if
+/// VGPU_LOG is set, the first time to stderr too.
 int refuse(const char* symbol, const char* why, logged_once& told) noexcept;
 
 } // namespace vgpu::interposer

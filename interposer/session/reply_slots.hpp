@@ -1,4 +1,4 @@
-// The program's side of the reply slots and the reply arena.
+// The interposer's side of the reply slots and the reply arena.
 #pragma once
 
 #include "interposer/session/range_allocator.hpp"
@@ -15,15 +15,15 @@
 
 namespace vgpu::interposer {
 
-/// A ticket names a call in the log whose answer will come. It is a value.
+/// Names a call in the log whose answer will come. It is a value.
 struct ticket {
-  slot_index slot = 0; ///< 0 means that there is no call.
+  slot_index slot = 0; ///< 0: no call
   call_number call;
 
   explicit operator bool() const noexcept { return slot != 0; }
 };
 
-/// An outcome is the answer to a call.
+/// Holds the answer to a call.
 struct outcome {
   CUresult result = CUDA_SUCCESS;
   std::uint64_t value = 0;
@@ -37,13 +37,13 @@ public:
   /// Takes a free slot. When all are taken, waits for an abandoned one, and
   /// calls `idle`, which may throw, every 100 ms.
   slot_index take(const std::function<void()>& idle);
-  /// Gives a slot back.
+  /// Returns a slot.
   void give(slot_index index);
-  /// Marks the slot as unused between two calls of a caller that keeps it, so
-  /// that a session that is to migrate does not wait for its answer.
+  /// Marks a slot that its caller keeps as unused between two calls, so that a
+  /// migration does not wait for an answer in it.
   void rest(slot_index index) noexcept;
-  /// Tells whether few slots are left. Callers that need not hold one for long
-  /// should not do so then.
+  /// Tells whether few slots are left. Then callers should not hold a slot
+  /// longer than they must.
   bool scarce();
 
   /// Returns the answer, if it has come.
@@ -54,12 +54,11 @@ public:
   std::optional<outcome> wait_for(const ticket& x,
                                   std::chrono::nanoseconds patience) const;
 
-  /// Waits for the answer and gives the slot back. It calls `idle` as take()
-  /// does.
+  /// Waits for the answer and returns the slot. Calls `idle` as take() does.
   outcome finish(const ticket& x, const std::function<void()>& idle);
 
-  /// Gives up an answer that nobody will wait for. The slot becomes free when
-  /// the answer has come.
+  /// Abandons an answer that no thread will wait for. The slot becomes free
+  /// when the answer has come.
   void abandon(const ticket& x);
 
 private:
@@ -78,7 +77,7 @@ class reply_arena {
 public:
   explicit reply_arena(session_area& area);
 
-  /// A range gives itself back to the arena when it goes out of scope.
+  /// Owns a range, and returns it to the arena when it goes out of scope.
   class range {
   public:
     range(reply_arena& owner, std::uint64_t offset, std::uint64_t bytes);
@@ -88,7 +87,7 @@ public:
 
     std::uint64_t offset() const noexcept { return offset_; }
     std::span<std::byte> bytes() const noexcept;
-    /// Keeps the range for ever: the arena never hands it out again.
+    /// Keeps the range forever: the arena never hands it out again.
     void keep_for_ever() noexcept { owner_ = nullptr; }
 
   private:

@@ -72,7 +72,7 @@ session::session(session_area area, unique_fd doorbell, busy_poll_limits limits)
           [this](std::uint64_t bytes) {
             log_line(log_level::info, "the journal reached " +
                                           std::to_string(bytes) +
-                                          " bytes; a snapshot is to cover it");
+                                          " bytes; asking for a snapshot");
             std::lock_guard guard{channel_mutex_};
             channel_.report_filling(bytes);
           },
@@ -191,8 +191,8 @@ void session::begin_sharing() {
   if (shares_.exchange(true))
     return;
   (void)area_.lower_protection();
-  log_line(log_level::info, "memory or events are shared with another "
-                            "process: the session is not protected any more");
+  log_line(log_level::info, "the session shares memory or events with another "
+                            "process, and is no longer protected");
   std::lock_guard guard{channel_mutex_};
   channel_.report_sharing();
 }
@@ -267,7 +267,7 @@ void session::check_client() {
   std::lock_guard guard{channel_mutex_};
   if (!channel_.hung_up())
     return;
-  log_line(log_level::warn, "the client is gone; handing the log to another");
+  log_line(log_level::warn, "the client has ended; connecting to another one");
   if (lost_.load() == 0) {
     auto again =
         channel_.greet(area_, doorbell_.get(), states_.descriptors(), true);
@@ -278,7 +278,7 @@ void session::check_client() {
     log_line(log_level::error, "the session is lost: " + again.why().what);
     lost_.store(CUDA_ERROR_DEVICE_UNAVAILABLE);
   }
-  throw session_lost{"no client can be had"};
+  throw session_lost{"no client is available"};
 }
 
 void session::abandon_in_child() noexcept {

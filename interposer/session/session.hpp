@@ -21,18 +21,18 @@
 
 namespace vgpu::interposer {
 
-/// A call that would wait for ever throws this when no client can be had any
-/// more.
+/// Says that the session finds no client any more. A call that would otherwise
+/// wait forever throws it.
 struct session_lost : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A session is a program's use of one vGPU. There is one for each process, and
+/// Represents a program's use of one vGPU. A process has at most one, and
 /// nothing destroys it. Thread-safe.
 class session {
 public:
   /// Makes the shared memory, finds or starts the client, and waits for the
-  /// lease. A fault says why there is no vGPU.
+  /// lease. A fault says why the session gets no vGPU.
   static result<std::unique_ptr<session>> open();
 
   session(const session&) = delete;
@@ -44,8 +44,8 @@ public:
 
   /// Returns the devices that the program sees, in its order.
   /// CUDA_VISIBLE_DEVICES may hide some of the lease's devices and reorder the
-  /// rest. All device numbers of this library but those in the log are indices
-  /// of this list.
+  /// rest. All device numbers of this library, except those in the log, are
+  /// indices of this list.
   const std::vector<device_facts>& devices() const noexcept { return devices_; }
 
   /// Chooses the devices that the program sees, by the present value of
@@ -109,9 +109,9 @@ public:
     return number;
   }
 
-  /// Appends calls `part(offset)`, each with max_payload bytes of a long
-  /// payload, which several threads write. Returns the number of the last call.
-  /// Precondition: the payload is a multiple of max_payload, and at most
+  /// Appends the calls `part(offset)`, each with max_payload bytes of a long
+  /// payload. Several threads write the payload. Returns the number of the last
+  /// call. Precondition: the payload is a multiple of max_payload, and at most
   /// longest_payload().
   template <class Part>
   call_number send_parts(const Part& part, std::uint8_t device,
@@ -167,7 +167,7 @@ public:
   // -- synchronising
   // -----------------------------------------------------------
 
-  /// Waits for all work on the device, and writes out what kernels printed.
+  /// Waits for all work on the device, and writes out the text of kernels.
   /// Returns at once when nothing was appended since the last time.
   CUresult synchronise(std::uint8_t device);
 
@@ -176,7 +176,7 @@ public:
     return done_[device].load(std::memory_order_acquire);
   }
 
-  /// Writes to the program's stdout what kernels printed.
+  /// Writes the text of kernels to the program's stdout and stderr.
   void deliver_console();
 
   // -- memory
@@ -197,28 +197,28 @@ public:
   /// Gives the pages of freed pinned memory back to the system.
   void forget_pages(device_address at, std::uint64_t bytes) noexcept;
 
-  /// Ends the session's protection, because its work depends on another session
-  /// from now on. Callers use it before the program learns of the shared
-  /// object.
+  /// Ends the session's protection, because from now on its work depends on
+  /// another session. Callers use it before they return the shared object to
+  /// the program.
   void begin_sharing();
 
   // -- images
   // ------------------------------------------------------------------
 
-  /// Puts an image into the log, once for each session.
+  /// Appends an image to the log, unless the session's log already holds it.
   call::digest publish_image(std::span<const std::byte> image);
 
   // -- life
   // --------------------------------------------------------------------
 
-  /// Releases in the child of a fork what belongs to the parent.
+  /// Releases, in the child of a fork, what belongs to the parent's session.
   void abandon_in_child() noexcept;
   /// Ends the session as the program exits.
   void finish() noexcept;
 
   session_area& area() noexcept { return area_; }
   /// Returns the function that runs while a thread waits. It finds a new client
-  /// when the old one is gone, and throws session_lost where it cannot.
+  /// when the old one has ended, and throws session_lost where it cannot.
   const std::function<void()>& idle() const noexcept { return idle_; }
 
 private:
@@ -235,7 +235,7 @@ private:
   unique_fd doorbell_;
   state_places states_;
   guest_channel channel_;
-  // These threads write large payloads into the log.
+  // Threads that write large payloads into the log
   thread_pool writers_;
   log_writer log_;
   log_ahead ahead_{log_};
@@ -243,7 +243,7 @@ private:
   reply_arena arena_;
   grant grant_;
   std::vector<device_facts> devices_;
-  // This maps each device to its index in the lease.
+  // Maps each device to its index in the lease
   std::vector<std::uint8_t> wire_;
   std::function<void()> idle_;
   std::vector<mapping> windows_;
@@ -251,7 +251,7 @@ private:
   std::unique_ptr<address_space> host_space_;
   bool host_mapped_ = false;
   std::array<std::atomic<std::uint64_t>, 256> done_{};
-  /// This is the log's tail after the latest device_sync of each device.
+  /// Holds, for each device, the log's tail after its latest device_sync.
   std::array<std::atomic<std::uint64_t>, 256> clean_{};
   std::atomic<std::uint32_t> lost_{0};
   std::atomic<bool> shares_{false};

@@ -1,4 +1,4 @@
-// What session/ has of the driver's state.
+// The part of the driver's state that belongs to session/.
 #pragma once
 
 #include "interposer/session/driver_log.hpp"
@@ -7,19 +7,19 @@
 
 namespace vgpu::interposer {
 
-/// session/ owns the driver's log, which the program may read before cuInit,
-/// and two hooks that every folder above may run.
+/// Owns the driver's log, which the program may read before cuInit, and two
+/// hooks that every folder above may run.
 struct session_part : state_part<session_part> {
   driver_log log;
 
   /// Runs before the program waits for work, and before the worker learns that
-  /// what waited for the program may go on. Armed while there is pinned memory
-  /// (memory/zero_copy.hpp): what the program wrote there is sent then.
+  /// work which waited for the program may continue. Armed while pinned memory
+  /// exists (memory/zero_copy.hpp), whose changes are then sent.
   hook before_wait;
 
-  /// Runs before something is freed that work may use. Armed while a graph with
-  /// conditions is under way (graph/conditional_launch.hpp), which may have
-  /// such work yet to append.
+  /// Runs before an object is freed that work may use. Armed while a launch
+  /// with conditions is under way (graph/conditional_launch.hpp), which may yet
+  /// append such work.
   hook before_release;
 };
 

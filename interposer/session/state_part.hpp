@@ -1,9 +1,9 @@
-// What every folder's part of the driver's state has in common.
+// The base of every folder's part of the driver's state.
 #pragma once
 
 namespace vgpu::interposer {
 
-/// A part holds the tables and hooks of one folder. The whole
+/// Holds the tables and hooks of one folder. driver_state
 /// (api/driver_state.hpp) makes the parts in the order of the folders, one of
 /// each in a process, and never destroys them. get() is a load of a plain
 /// pointer: entry points that work before cuInit make the state first, and the
@@ -14,7 +14,7 @@ public:
   state_part(const state_part&) = delete;
   state_part& operator=(const state_part&) = delete;
 
-  /// The process's own part. Precondition: the driver's state is made.
+  /// Returns the process's own part. Precondition: the driver's state is made.
   static Part& get() noexcept { return *part_; }
 
 protected:

@@ -8,9 +8,9 @@
 
 namespace vgpu::interposer {
 
-/// The pool's threads help a caller. With the caller's own they are at most as
-/// many as the processors that the process may use. The first use starts them
-/// and they never end, so that a pool must not be destroyed after it.
+/// Lets several threads help a caller. With the caller's own they are at most
+/// as many as the processors that the process may use. The first use starts the
+/// threads, and they never end, so a used pool must not be destroyed.
 /// Thread-safe.
 class thread_pool {
 public:

@@ -25,8 +25,8 @@ std::string name_of(const device_facts& x) {
   return out;
 }
 
-/// Finds a device by its index. As the driver, this reads digits as strtol
-/// does, cuts the number to 32 bits, and ignores what follows it.
+/// Finds a device by its index. Like the driver, it reads digits as strtol
+/// does, cuts the number to 32 bits, and ignores the rest of the text.
 std::optional<std::uint8_t> by_index(const std::string& item,
                                      std::size_t devices) {
   char* end = nullptr;

@@ -13,10 +13,10 @@ namespace {
 
 using nvml::code;
 
-/// These are nvidia-smi's exit codes.
+/// Names exit codes of nvidia-smi.
 constexpr int driver_not_loaded = 9, library_not_found = 12, other = 255;
 
-/// This is the library, with its functions by name.
+/// Represents the opened library, whose functions are called by name.
 class library {
 public:
   library() : handle_(::dlopen("libnvidia-ml.so.1", RTLD_NOW)) {}
@@ -35,11 +35,11 @@ public:
     using function = const char* (*)(code);
     auto* found =
         reinterpret_cast<function>(::dlsym(handle_, "nvmlErrorString"));
-    return found == nullptr ? "no reason is told" : found(x);
+    return found == nullptr ? "the library gives no reason" : found(x);
   }
 
 private:
-  // This is never closed, because the library is not made for it.
+  // Never closed, because the library does not support unloading
   void* handle_;
 };
 
@@ -85,7 +85,7 @@ std::vector<gpu_process> processes_of(nvml::device* of) {
   auto room = static_cast<unsigned>(found.size());
   auto good = ask(function, of, &room, found.data());
   while (good == code::insufficient_size && room > found.size()) {
-    // Some processes may begin meanwhile.
+    // Further processes may start meanwhile.
     found.resize(room + std::size_t{16});
     room = static_cast<unsigned>(found.size());
     good = ask(function, of, &room, found.data());
@@ -126,15 +126,15 @@ gpu describe(unsigned index, nvml::device* of) {
 
 std::optional<failure> begin() {
   if (!the_library().is_open())
-    return failure{"libnvidia-ml.so.1 cannot be loaded; is it beside this "
-                   "program's folder?",
+    return failure{"libnvidia-ml.so.1 cannot be loaded; it should be in the "
+                   "parent of this program's folder",
                    library_not_found};
   auto good = ask("nvmlInit_v2");
   if (good == code::success)
     return std::nullopt;
   auto none = good == code::driver_not_loaded;
   return failure{"no vGPU is to be had: " + the_library().describe(good) +
-                     (none ? "; VGPU_LOG=error tells why" : ""),
+                     (none ? "; run with VGPU_LOG=error to see why" : ""),
                  none ? driver_not_loaded : other};
 }
 

@@ -1,4 +1,4 @@
-// NVML's data on the vGPUs, read all at once.
+// NVML's data about the vGPUs, read all at once.
 #pragma once
 
 #include <cstdint>
@@ -9,34 +9,34 @@
 
 namespace vgpu::smi {
 
-/// This is a process that has memory on a vGPU.
+/// Describes a process that has memory on a vGPU.
 struct gpu_process {
   unsigned pid = 0;
-  /// This is the beginning of its command line, or empty where that is not
-  /// visible.
+  /// Holds the first word of its command line, or is empty where that is not
+  /// readable.
   std::string name;
   std::uint64_t used_bytes = 0;
 };
 
-/// This is one vGPU. A value is empty where NVML does not know it.
+/// Describes one vGPU. A value is empty where NVML does not know it.
 struct gpu {
   unsigned index = 0;
   std::string name, uuid, bus_id;
   std::uint64_t total_bytes = 0, used_bytes = 0, free_bytes = 0;
-  int major = 0, minor = 0;             ///< This is the compute capability.
-  std::optional<unsigned> busy_percent; ///< This is utilization.gpu.
+  int major = 0, minor = 0;             ///< compute capability
+  std::optional<unsigned> busy_percent; ///< utilization.gpu
   std::optional<unsigned> core_mhz_at_most, memory_mhz_at_most;
   std::vector<gpu_process> processes;
 };
 
-/// A snapshot holds everything that nvidia-smi reports.
+/// Holds everything that nvidia-smi reports.
 struct snapshot {
   std::string driver_version;
-  int cuda_version = 0; ///< For instance, 13000 is 13.0.
+  int cuda_version = 0; ///< 13000 for 13.0
   std::vector<gpu> gpus;
 };
 
-/// A failure says why there is no answer, with nvidia-smi's exit code for it.
+/// Says why a request failed, with nvidia-smi's exit code for it.
 struct failure {
   std::string what;
   int code = 255;

@@ -1,5 +1,6 @@
-// An nvidia-smi for vGPUs, as far as people and scripts use it. NVIDIA's own
-// asks its libnvidia-ml.so.1 for tables that are not public.
+// An nvidia-smi for vGPUs, with the options that people and scripts use.
+// NVIDIA's own program cannot be used, because it asks its libnvidia-ml.so.1
+// for tables that are not public.
 #include "interposer/smi/gpus.hpp"
 #include "interposer/smi/smi_query.hpp"
 #include "interposer/smi/smi_report.hpp"
@@ -17,13 +18,13 @@ using namespace vgpu::smi;
 
 namespace {
 
-/// These are nvidia-smi's exit codes.
+/// Names exit codes of nvidia-smi.
 constexpr int wrong_usage = 2, not_found = 6;
 
 struct request {
   bool list = false;
   std::string ids, gpu_fields, process_fields, format;
-  unsigned every_seconds = 0; // With 0 it reports once.
+  unsigned every_seconds = 0; // 0: reports once
 };
 
 int complain(const failure& why) {
@@ -87,11 +88,11 @@ int answer(const request& x) {
 std::optional<failure> check(const request& x) {
   auto queries = !x.gpu_fields.empty() || !x.process_fields.empty();
   if (x.list + !x.gpu_fields.empty() + !x.process_fields.empty() > 1)
-    return failure{"ask one thing at a time: -L, --query-gpu or "
+    return failure{"give only one of -L, --query-gpu and "
                    "--query-compute-apps",
                    wrong_usage};
   if (!queries && !x.format.empty())
-    return failure{"--format is for --query-gpu and --query-compute-apps",
+    return failure{"--format needs --query-gpu or --query-compute-apps",
                    wrong_usage};
   auto text = text_of(x, {});
   if (auto* why = std::get_if<failure>(&text))
@@ -103,24 +104,26 @@ void describe(CLI::App& app, request& x) {
   auto given = [](const std::string& text) {
     return text.empty() ? "give a value" : std::string{};
   };
-  app.add_flag("-L,--list-gpus", x.list, "a line for each vGPU");
-  app.add_option("-i,--id", x.ids,
-                 "these alone: indices, UUIDs or bus ids, with commas between")
+  app.add_flag("-L,--list-gpus", x.list, "list the vGPUs, one in each line");
+  app.add_option(
+         "-i,--id", x.ids,
+         "only these vGPUs: indices, UUIDs or bus ids, separated by commas")
       ->check(given);
-  app.add_option("--query-gpu", x.gpu_fields, "of each vGPU these fields")
+  app.add_option("--query-gpu", x.gpu_fields,
+                 "report these fields of each vGPU")
       ->check(given);
   app.add_option("--query-compute-apps", x.process_fields,
-                 "of each process on a vGPU these fields")
+                 "report these fields of each process on a vGPU")
       ->check(given);
   app.add_option("--format", x.format,
-                 "of queries: csv, csv,noheader, csv,noheader,nounits")
+                 "format of a query: csv, csv,noheader or csv,noheader,nounits")
       ->check(given);
   app.add_option("-l,--loop", x.every_seconds,
-                 "again after so many seconds, until it is ended")
+                 "report again after this many seconds, until interrupted")
       ->check(CLI::Range(1u, 86'400u));
   app.footer("Fields of --query-gpu: " + gpu_field_names() +
              ".\nFields of --query-compute-apps: " + process_field_names() +
-             ".\nWhat is not known of a vGPU is [N/A].\n"
+             ".\nUnknown values are shown as [N/A].\n"
              "Examples:\n"
              "  vgpu run -- nvidia-smi\n"
              "  nvidia-smi -L\n"
@@ -138,7 +141,7 @@ void describe(CLI::App& app, request& x) {
 
 int main(int argc, char** argv) {
   CLI::App app{"This nvidia-smi is vgpu's. It shows the vGPUs of this session "
-               "as programs see them, and nothing of the GPUs below them.",
+               "as programs see them, and not the physical GPUs.",
                "nvidia-smi"};
   request x;
   describe(app, x);

@@ -12,15 +12,15 @@ namespace {
 
 constexpr int wrong_usage = 2;
 
-/// A field takes its value from this; `process` may be null.
+/// Holds the vGPU and the process that fields describe. `process` may be null.
 struct row {
   const snapshot& all;
   const gpu& on;
   const gpu_process* process = nullptr;
 };
 
-/// This is a column: its name in queries, another name for it, the name in the
-/// header where that differs, and the unit. An empty text means an unknown
+/// Describes a column: its name in queries, another name for it, the name in
+/// the header where that differs, and the unit. An empty text means an unknown
 /// value.
 struct field {
   const char* name;

@@ -9,29 +9,29 @@
 
 namespace vgpu::smi {
 
-/// This is the form of a table of values.
+/// Describes the form of a table of values.
 struct csv_format {
   bool header = true;
   bool units = true;
 };
 
-/// Reads the value of --format=. Gives a failure with exit code 2 for anything
-/// but csv and its options.
+/// Reads the value of --format=. Returns a failure with exit code 2 for
+/// anything but csv and its options.
 std::variant<csv_format, failure> parse_format(const std::string& text);
 
 /// Writes the values of these fields ("index,memory.used") as lines of CSV, one
-/// for each vGPU. Gives a failure for a field that does not exist.
+/// for each vGPU. Returns a failure for a field that does not exist.
 std::variant<std::string, failure>
 query_gpus(const std::string& fields, const snapshot& of, csv_format format);
 /// Writes the values of these fields as lines of CSV, one for each process on a
-/// vGPU. Gives a failure for a field that does not exist.
+/// vGPU. Returns a failure for a field that does not exist.
 std::variant<std::string, failure> query_processes(const std::string& fields,
                                                    const snapshot& of,
                                                    csv_format format);
 
-/// Lists the names of all fields of vGPUs, for a person.
+/// Lists the names of all fields of vGPUs, for a help text.
 std::string gpu_field_names();
-/// Lists the names of all fields of processes, for a person.
+/// Lists the names of all fields of processes, for a help text.
 std::string process_field_names();
 
 /// Splits a list at its commas, and strips the blanks around the pieces.
@@ -42,7 +42,7 @@ constexpr std::uint64_t mib(std::uint64_t bytes) {
   return bytes >> 20;
 }
 
-/// Tables have this where NVML has no answer.
+/// Stands in tables where NVML has no answer.
 inline constexpr auto not_known = "[N/A]";
 
 } // namespace vgpu::smi

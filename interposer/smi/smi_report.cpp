@@ -20,7 +20,7 @@ __attribute__((format(printf, 1, 2))) std::string print(const char* form, ...) {
   return out;
 }
 
-/// This is the width of the table of processes.
+/// Holds the width of the table of processes, in characters.
 constexpr int width = 79;
 
 std::string rule(char end, char line) {
@@ -59,7 +59,7 @@ std::string row_of(const gpu& x) {
 }
 
 std::string row_of(const gpu& on, const gpu_process& x) {
-  auto name = x.name.empty() ? "[not to be seen]" : x.name;
+  auto name = x.name.empty() ? "[not readable]" : x.name;
   return print("| %3u  %9u   %-42s %12lluMiB |\n", on.index, x.pid,
                fit(name, 42).c_str(),
                static_cast<unsigned long long>(mib(x.used_bytes)));

@@ -1,4 +1,4 @@
-// The reports that nvidia-smi prints for a person.
+// The reports that nvidia-smi prints for people.
 #pragma once
 
 #include "interposer/smi/gpus.hpp"

@@ -91,7 +91,7 @@ CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
   pending_call pending;
   pending.only_waits =
       what.what == kind::host_wait || what.what == kind::device_wait;
-  // The next part of a graph depends on the device alone.
+  // A graph's next part depends only on the device.
   pending.in_the_way = !pending.only_waits && what.what != kind::turn;
   if (what.what == kind::function || what.what == kind::callback || what.writes)
     pending.end = ~std::uint64_t{0};
@@ -127,7 +127,8 @@ bool host_caller::has_turn(const entry& x, CUresult& status) {
   auto got = here().slots().poll(x.asked);
   if (!got)
     return false;
-  // The slot was answered, not called: the stream ended in an error before.
+  // The slot holds an answer, not a call: the stream had already ended in an
+  // error.
   status = got->result == CUDA_SUCCESS ? CUDA_ERROR_UNKNOWN : got->result;
   return true;
 }
@@ -206,7 +207,7 @@ void host_caller::serve() {
       added_.wait(guard, [&] { return !waiting_.empty(); });
       what = next(x, status);
     }
-    // At exit the program's memory is going away.
+    // At exit the program's memory may already be freed.
     if (process::now() != phase::running)
       for (;;)
         ::pause();
@@ -296,8 +297,8 @@ void host_caller::wait_for_ends(std::unique_lock<std::mutex>& guard,
   });
   if (!so())
     return;
-  // A function may wait for this thread, so that waiting for any of them ends
-  // here.
+  // A function may wait for this thread, so no thread waits for these functions
+  // any longer.
   for (auto& [number, x] : pending_calls_)
     x.given_up = true;
   running_ = false;

@@ -1,5 +1,5 @@
-// Work of the program itself in a stream's turn: its host functions, and the
-// words of its memory that streams write or wait for.
+// Work of a stream that the program's own process does: its host functions, and
+// the words of its memory that streams write or wait for.
 #pragma once
 
 #include "interposer/session/own_thread.hpp"
@@ -19,21 +19,22 @@
 
 namespace vgpu::interposer {
 
-/// Work that this library does itself when a stream reaches it implements this.
+/// Does a piece of work of this library itself when a stream reaches it.
 class turn_taker {
 public:
   virtual ~turn_taker() = default;
-  /// Runs on the thread of the host functions, while the stream goes on.
+  /// Runs on the thread of the host functions, while the stream continues.
   /// `status` is the error that the stream ended in, or CUDA_SUCCESS.
   virtual void take_turn(CUresult status) noexcept = 0;
 };
 
-/// Runs host functions on one thread, in the order in which the worker says
-/// that their turns come. The first function starts the thread. Thread-safe.
+/// Runs host functions on one thread, in the order in which the worker reports
+/// that streams reached them. The first function starts the thread.
+/// Thread-safe.
 ///
-/// This side, not the device, also polls and writes words of host memory. So a
-/// replay does neither a second time, and a worker on another host needs no
-/// access to them.
+/// The interposer, not the device, also polls and writes words of host memory.
+/// So a replay repeats neither, and a worker on another host needs no access to
+/// these words.
 class host_caller {
 public:
   /// Serves cuLaunchHostFunc.
@@ -47,16 +48,17 @@ public:
   /// condition.
   CUresult add_host_wait(stream& in, const awaited_value& what);
   /// Makes the stream wait for a word of device memory, which the device polls.
-  /// `writes` tells that the work before it may write to the program's memory.
+  /// With `writes`, earlier work may write to the program's memory.
   CUresult add_device_wait(stream& in, const awaited_value& what,
                            bool writes = false);
-  /// Calls `who` when the stream has come to this point. The caller owns the
-  /// slot, and may use it again then.
+  /// Calls `who` when the stream reaches this point. The caller owns the slot,
+  /// and may then use it again.
   CUresult add_turn(stream& in, slot_index slot,
                     std::shared_ptr<turn_taker> who);
   /// Makes the stream write `what.value` into a word of the program's memory.
   CUresult add_store(stream& in, const awaited_value& what);
-  /// Ends all waits for words in this range, because its memory is going away.
+  /// Ends all waits for words in this range, because its memory is about to be
+  /// freed.
   void end_waits_in(std::uint64_t at, std::uint64_t bytes);
 
   /// Waits until no pending call may write to the range. Returns at once on the
@@ -65,12 +67,12 @@ public:
 
   /// Appends work that makes a real driver wait for all streams, such as
   /// loading or unloading code, a kernel's first launch, or making a stream
-  /// that needs another queue. A worker that waits there does not read on in
-  /// the log, and so never learns that a host function ended. This therefore
-  /// waits until no function is pending. It gives up when none has ended for
-  /// ten seconds, because a function may wait for the calling thread. It does
-  /// not wait for pending waits for a value, which hold up a real driver in the
-  /// same way. It never waits on the thread that runs the functions.
+  /// that needs another queue. A worker that waits there does not read the log
+  /// further, and so never learns that a host function ended. Therefore this
+  /// call first waits until no function is pending. It gives up when none has
+  /// ended for ten seconds, because a function may wait for the calling thread.
+  /// It does not wait for pending waits for a value, which block a real driver
+  /// in the same way. On the thread that runs the functions it never waits.
   template <class Append>
   auto append_alone(const Append& append) {
     std::unique_lock alone{appending_, std::defer_lock};
@@ -83,15 +85,15 @@ public:
 
   /// Notes that work was appended to a stream, and waits like a driver whose
   /// queue is full. A driver's queue is finite, and a worker that waits for
-  /// room in it does not read on to where the log tells the end of a host
-  /// function. So only a bounded amount of work may stand behind a pending call
-  /// in its stream.
+  /// room in it does not read the log up to the record that ends a host
+  /// function. So only a bounded amount of work may follow a pending call in
+  /// its stream.
   ///
   /// A GPU has fewer queues than a program may have streams, so work of other
-  /// streams may stand behind the function too. The same bound therefore holds
-  /// for the work of all streams behind the first pending function. It is
-  /// lifted when no function has ended for ten seconds, because one may wait
-  /// for the calling thread.
+  /// streams may be queued behind the function too. The same bound therefore
+  /// holds for the work of all streams after the first pending function. It is
+  /// lifted when no function has ended for ten seconds, because a function may
+  /// wait for the calling thread.
   void work_appended(stream& in) {
     if (pending_.load(std::memory_order_relaxed) != 0)
       hold_back(in);
@@ -118,22 +120,22 @@ private:
     bool writes = false;
     std::shared_ptr<turn_taker> who{};
   };
-  /// This is a call that is not done. It may write to [begin, end) of the
+  /// Describes a call that is not done. It may write to [begin, end) of the
   /// program's memory.
   struct pending_call {
     std::uint64_t begin = 0, end = 0;
-    /// This tells whether the call only waits for a value.
+    /// Tells whether the call only waits for a value.
     bool only_waits = false;
-    // This tells whether the amount of work behind the call is bounded.
+    // Whether the amount of work after the call is bounded
     bool in_the_way = false;
-    // This tells that nobody waits for the call any more.
+    // Whether all threads have stopped waiting for the call
     bool given_up = false;
-    // This is the value of appended_ before the call.
+    // The value of appended_ before the call
     std::uint64_t appended = 0;
   };
   enum class found : std::uint8_t {
     nothing,
-    waits, // Some calls wait for words that need polling.
+    waits, // some calls wait for words that need polling
     one,
   };
 
@@ -145,7 +147,7 @@ private:
   void wait_for_room();
   void wait_for_functions();
   /// Waits while the condition holds. When no function has ended for ten
-  /// seconds, it gives up the pending ones and returns.
+  /// seconds, gives up the pending ones and returns.
   template <class Condition>
   void wait_for_ends(std::unique_lock<std::mutex>& guard, const Condition& so);
   /// Updates room_until_. Precondition: the lock is held.
@@ -155,7 +157,7 @@ private:
   bool is_held(const stream& x) const;
   template <class Condition>
   void wait_while(std::unique_lock<std::mutex>& guard, const Condition& so);
-  /// Takes a call that may run now out of the waiting ones.
+  /// Takes a call that may run now out of waiting_.
   found next(entry& out, CUresult& status);
   /// Tells whether the call's turn has come, or its stream has ended in an
   /// error.
@@ -163,22 +165,22 @@ private:
   void run(const entry& x, CUresult status);
   void finish(const entry& x);
 
-  /// Threads that append calls share this lock. It comes before the other
+  /// Is shared by threads that append calls. It is locked before the other
   /// mutex.
   std::shared_mutex appending_;
   std::mutex mutex_;
   std::condition_variable added_;
   std::condition_variable ended_;
   std::vector<entry> waiting_;
-  /// This holds all calls that are not done, by call number.
+  /// Holds all calls that are not done, by call number.
   std::map<std::uint64_t, pending_call> pending_calls_;
-  // This tells whether a call runs, which may append more.
+  // Whether a call runs, which may append further calls
   bool running_ = false;
   std::uint64_t ended_calls_ = 0;
   std::atomic<std::size_t> pending_{0};
-  /// This counts the work that was appended while a call was pending.
+  /// Counts the work that was appended while a call was pending.
   std::atomic<std::uint64_t> appended_{0};
-  /// This is the value of appended_ up to which there is room.
+  /// Holds the value that appended_ may reach before threads must wait.
   std::atomic<std::uint64_t> room_until_{~std::uint64_t{0}};
   bool started_ = false;
 };

@@ -11,8 +11,8 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// These are a thread's own streams, by context. The stream of a context that
-/// has ended is gone already.
+/// Holds a thread's own streams, by context. The streams of a context that has
+/// ended are retired already.
 class own_streams : public thread_streams {
 public:
   ~own_streams() override {

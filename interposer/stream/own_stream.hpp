@@ -1,4 +1,4 @@
-// The default streams that threads have of their own.
+// The per-thread default streams.
 #pragma once
 
 #include "interposer/stream/stream_event.hpp"
@@ -6,7 +6,7 @@
 namespace vgpu::interposer {
 
 /// Returns the calling thread's own default stream in this context. The first
-/// use makes it, and it retires with the thread.
+/// use makes it, and it ends with the thread.
 stream& own_stream(context& x);
 
 } // namespace vgpu::interposer

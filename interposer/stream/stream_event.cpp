@@ -96,15 +96,15 @@ CUresult poll_or_ask(Object& x, const Ask& ask) {
   return is_done(x) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-/// Tells whether a query is still open, so that the event cannot be done.
+/// Tells whether a query is still open, which means that the event is not done.
 bool is_awaited(event& x) {
   std::lock_guard guard{x.query.mutex};
   return x.query.asked && !here().slots().poll(x.query.asked);
 }
 
-/// Asks the worker for the state of a shared event. An answer also tells that
-/// the worker has executed all calls before, so that other processes may rely
-/// on that.
+/// Asks the worker for the state of a shared event. An answer also means that
+/// the worker has executed all earlier calls, on which other processes may then
+/// rely.
 CUresult ask_worker(const event& x) {
   auto got = on_occasion<occasion::sharing>(
       [&] { return here().ask(call::event_query{{x.wire}}, x.device()); });
@@ -272,8 +272,8 @@ CUresult synchronise(stream& x) {
     s.deliver_console();
     return s.sticky();
   }
-  // The legacy stream waits for all blocking streams. Where all streams block,
-  // waiting for the device tells more.
+  // The legacy stream waits for all blocking streams. Where all streams are
+  // blocking streams, waiting for the device establishes more.
   if (x.is_legacy() && stream_part::get().non_blocking.load() == 0)
     return s.synchronise(x.device());
   session_part::get().before_wait.run();

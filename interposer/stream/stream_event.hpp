@@ -1,4 +1,4 @@
-// Streams and events on the program's side.
+// Streams and events of the program.
 #pragma once
 
 #include "interposer/context/context.hpp"
@@ -18,42 +18,43 @@ namespace vgpu::interposer {
 
 struct capture;
 
-/// A query asks the worker once whether work is done. Later queries poll its
-/// answer.
+/// Holds a query, which asks the worker once whether work is done. Later
+/// queries poll its answer.
 struct pending_query {
   std::mutex mutex;
   ticket asked;
 };
 
-/// This is the log position up to which a stream's work is known to be done.
-/// The events that were recorded in the stream share it.
+/// Holds the log position up to which a stream's work is known to be done.
+/// Events that were recorded in the stream share it.
 using progress = std::shared_ptr<std::atomic<std::uint64_t>>;
 
-/// A stream is what a CUstream names. `last_work` is the log position of its
-/// latest work, so that waiting for a stream whose work is done costs nothing.
+/// Represents a CUstream. `last_work` is the log position of its latest work,
+/// so that waiting for a stream whose work is done costs nothing.
 struct stream {
   stream(context& in, stream_id wire_id, unsigned with_flags,
          int with_priority);
 
   context& owner;
-  /// This is the context in which the program made it: the owner, or a green
-  /// context of it.
+  /// Refers to the context in which the program made the stream: the owner, or
+  /// one of its green contexts.
   context& within;
   const stream_id wire;
   const unsigned flags;
   const int priority;
-  const std::uint64_t id; ///< cuStreamGetId returns this.
+  const std::uint64_t id; ///< the result of cuStreamGetId
   std::atomic<std::uint64_t> last_work{0};
   const progress done_until = std::make_shared<progress::element_type>(0);
   pending_query query;
   std::atomic<capture*> captured_by{nullptr};
-  /// This is the call number of the latest host function, or wait for a value,
-  /// that the stream's work comes behind (host_call.hpp). It may be done.
+  /// Holds the call number of the latest host function or wait for a value
+  /// (host_call.hpp) that precedes the stream's later work. It may be done
+  /// already.
   std::atomic<std::uint64_t> behind{0};
-  /// In the legacy stream, this is the same for all blocking streams.
+  /// Holds the same number for all blocking streams; used in the legacy stream
+  /// only.
   std::atomic<std::uint64_t> blocking_behind{0};
-  /// This counts the work that was appended while such a call was pending
-  /// anywhere.
+  /// Counts the work that was appended while any such call was pending.
   std::atomic<std::uint32_t> since_held{0};
 
   std::uint8_t device() const noexcept { return owner.device_index(); }
@@ -65,34 +66,35 @@ struct stream {
     return (flags & CU_STREAM_NON_BLOCKING) != 0;
   }
   /// Notes that work was appended to the stream. Waits where too much work
-  /// stands behind a host function.
+  /// follows a pending host function.
   void worked(call_number call);
-  /// Puts the stream's later work behind that call of the program.
+  /// Notes that the stream's later work comes after this host function or wait.
   void wait_behind(std::uint64_t call) noexcept;
 };
 
-/// An event is what a CUevent names.
+/// Represents a CUevent.
 struct event {
   event(context& in, event_id wire_id, unsigned with_flags);
 
   context& owner;
   const event_id wire;
   const unsigned flags;
-  /// This is the call number of its latest record, or 0 where there is none.
+  /// Holds the call number of its latest record, or 0 where it was never
+  /// recorded.
   std::atomic<std::uint64_t> recorded{0};
-  /// Records up to this call number are known to be done.
+  /// Holds the call number up to which records are known to be done.
   std::atomic<std::uint64_t> done_until{0};
-  /// This is the value of stream::behind at its latest record.
+  /// Holds the value of stream::behind at its latest record.
   std::atomic<std::uint64_t> behind{0};
   pending_query query;
-  /// This belongs to the stream of its latest record. The query's mutex guards
-  /// it.
+  /// Holds the progress of the stream of its latest record. The query's mutex
+  /// guards it.
   progress recorded_in;
   CUevent handle = nullptr;
-  /// This tells whether other processes may record the event too. Only the
-  /// worker knows its latest record then.
+  /// Tells whether other processes may record the event too. Then only the
+  /// worker knows its latest record.
   std::atomic<bool> shared{false};
-  /// This is the capture in which it was last recorded, or null.
+  /// Points to the capture in which it was last recorded, or is null.
   std::atomic<capture*> captured_by{nullptr};
 
   std::uint8_t device() const noexcept { return owner.device_index(); }
@@ -114,33 +116,33 @@ handle_table<event>& events() noexcept;
 /// thread's own for the `per_thread` entry points.
 stream* find_stream(context& in, CUstream handle, bool per_thread);
 /// Finds the stream that a CUstream argument names for the calling thread, or
-/// returns what is wrong with the context or the handle. Only default streams
-/// depend on the thread's current context.
+/// returns the error of the context or the handle. Only default streams depend
+/// on the thread's current context.
 CUresult find_usable_stream(CUstream handle, bool per_thread, stream*& out);
 
 /// Makes a stream that is in no table.
 std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority);
-/// Makes a stream that the program does not know. Its context's set of streams
-/// does not contain it.
+/// Makes a stream for this library's own use, which is not in its context's set
+/// of streams.
 std::unique_ptr<stream> make_hidden_stream(context& in);
 /// Makes an event that is in no table.
 std::unique_ptr<event> make_event(context& in, unsigned flags);
 /// Opens an event that another process shares.
 CUresult import_event(context& in, const share_name& what, std::uint32_t host,
                       std::unique_ptr<event>& out);
-/// Tells the worker that the stream is gone, and abandons its query.
+/// Destroys the stream in the worker, and abandons its query.
 void retire_stream(stream& x);
 /// Retires a stream that make_hidden_stream() made.
 void retire_hidden_stream(stream& x);
-/// Tells the worker that the event is gone, and abandons its query.
+/// Destroys the event in the worker, and abandons its query.
 void retire_event(event& x);
 
-/// Waits until the stream's work so far is done, and writes out what kernels
-/// printed.
+/// Waits until the stream's work so far is done, and writes out the text of
+/// kernels.
 CUresult synchronise(stream& x);
 /// Returns CUDA_ERROR_NOT_READY while the stream's work is not done.
 CUresult query(stream& x);
-/// Records the event behind the stream's work so far.
+/// Records the event after the stream's work so far.
 CUresult record(event& x, stream& in);
 /// Makes the stream's later work wait for the event's latest record.
 CUresult wait(stream& in, event& x);
@@ -148,7 +150,7 @@ CUresult wait(stream& in, event& x);
 CUresult synchronise(event& x);
 /// Returns CUDA_ERROR_NOT_READY while the event's latest record is not done.
 CUresult query(event& x);
-/// Gets the time between two records, in milliseconds.
+/// Returns in `milliseconds` the time between two records.
 CUresult elapsed(event& from, event& to, float& milliseconds);
 
 } // namespace vgpu::interposer

@@ -1,4 +1,4 @@
-// What stream/ has of the driver's state.
+// The part of the driver's state that belongs to stream/.
 #pragma once
 
 #include "interposer/session/state_part.hpp"
@@ -13,10 +13,10 @@ namespace vgpu::interposer {
 
 struct context_part;
 
-/// stream/ owns all streams and events that the program has handles of, and the
+/// Owns all streams and events for which the program has handles, and the
 /// thread that runs its host functions.
 struct stream_part : state_part<stream_part> {
-  /// Registers what contexts need of streams.
+  /// Registers with contexts how to make and end their streams.
   explicit stream_part(context_part& contexts);
 
   handle_table<stream> streams{handle_kind::stream};
@@ -24,9 +24,9 @@ struct stream_part : state_part<stream_part> {
   host_caller host_calls;
   capture_hooks capture;
 
-  /// This counts the streams that the legacy stream does not wait for.
+  /// Counts the streams that the legacy stream does not wait for.
   std::atomic<int> non_blocking{0};
-  /// This is the latest id of a stream or event; 1 is the legacy stream's.
+  /// Holds the latest id of a stream or event; 1 is the legacy stream's.
   std::atomic<std::uint64_t> last_id{1};
 };
 

@@ -10,10 +10,10 @@
 
 namespace vgpu::interposer {
 
-/// The set holds a context's default stream, and a list of its other streams. A
-/// green context's own set is empty: the set of its root holds its streams, and
-/// knows them by stream::within. Thread-safe. While a member works on all
-/// streams, no stream is made or destroyed.
+/// Holds a context's default stream, and a list of its other streams. A green
+/// context's own set is empty: the set of its root holds its streams, which
+/// stream::within identifies. Thread-safe. While a member works on all streams,
+/// no stream is made or destroyed.
 class stream_set : public context_streams {
 public:
   explicit stream_set(context& of) : of_(of) {}
@@ -25,10 +25,10 @@ public:
   void add(stream& x);
   /// Removes a stream. Precondition: this is the set of the stream's owner.
   void remove(stream& x);
-  /// Counts the streams. Those of green contexts count in their root.
+  /// Counts the streams. A green context's streams count in its root.
   std::size_t size();
 
-  /// Records the event behind all work so far in the context and in its green
+  /// Records the event after all work so far in the context and in its green
   /// contexts. Returns CUDA_ERROR_INVALID_HANDLE for an event of another
   /// context. Where one of the context's own streams is captured, breaks the
   /// captures and returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.
@@ -38,8 +38,7 @@ public:
   CUresult wait(event& x);
 
 private:
-  /// A relay is a private stream, and an event that carries its place to other
-  /// streams.
+  /// Holds a private stream, and an event that makes other streams wait for it.
   struct relay {
     std::unique_ptr<stream> in;
     std::unique_ptr<event> mark;
@@ -51,18 +50,18 @@ private:
   template <class F>
   CUresult each(const F& f);
   CUresult check_captures();
-  /// Makes a new stream wait for what all streams wait for.
+  /// Makes a new stream wait for the events that all streams wait for.
   void catch_up(stream& x);
 
   context& of_;
-  // This is the context's default stream.
+  // The context's default stream
   std::unique_ptr<stream> legacy_;
   // Only a root's mutex is used; it guards its green contexts too.
   std::mutex mutex_;
   std::vector<stream*> all_;
-  // This waits for all streams.
+  // Waits for all streams
   std::unique_ptr<relay> gathered_;
-  // All streams wait for this.
+  // All streams wait for it
   std::unique_ptr<relay> gate_;
 };
 

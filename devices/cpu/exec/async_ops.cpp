@@ -71,7 +71,7 @@ const instr* phase_over(warp& w, const instr* in) {
   }
   set_pred(w, in, fd, out);
   w.may_spin();
-  // The lanes that have yet to arrive get the time of those that wait.
+  // Waiting lanes yield to the lanes that have yet to arrive.
   if (Waits && out != w.mask)
     return w.preempt(in + 1);
   return in + 1;

@@ -20,7 +20,8 @@ inline const instr* join(warp& w, const instr* in) {
   return w.arrive(in + 1);
 }
 
-// Lets the lanes of a guard execute what follows, up to the end of the guard.
+// Lets the lanes of a guard execute the following instructions, up to the end
+// of the guard.
 inline const instr* guard(warp& w, const instr* in) {
   auto p = pred(w, in, fa);
   auto on = ((in->flags & mod::negated) != 0 ? ~p : p) & w.mask;
@@ -36,8 +37,8 @@ inline const instr* guard_end(warp& w, const instr* in) {
   return in + 1;
 }
 
-// Jumps into the table of branches that follows. Lanes of one index go there,
-// and the others come back here.
+// Jumps into the table of branches that follows. Lanes of one index jump there,
+// and the remaining lanes execute this instruction again.
 inline const instr* branch_indexed(warp& w, const instr* in) {
   auto a = reg<u32>(w, in, fa);
   auto first = a[__builtin_ctz(w.mask)];
@@ -97,7 +98,7 @@ inline const instr* nothing(warp&, const instr* in) {
   return in + 1;
 }
 
-// Comes before an instruction that reads what others may change.
+// Comes before an instruction that reads memory which other threads may change.
 inline const instr* may_spin(warp& w, const instr* in) {
   w.may_spin();
   return in + 1;
@@ -119,7 +120,7 @@ inline u32 leading(warp& w, const instr* in, field f) {
   return reg<u32>(w, in, f)[__builtin_ctz(w.mask)];
 }
 
-// The fields are fa: the barrier's number, fb: its count, when given.
+// The fields are fa: the barrier's number, fb (optional): its count.
 template <bool Waits>
 const instr* block_barrier(warp& w, const instr* in) {
   auto which = leading(w, in, fa);

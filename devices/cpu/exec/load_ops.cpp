@@ -7,8 +7,8 @@
 #include "devices/cpu/exec/access.inl"
 #include "devices/cpu/exec/whole.inl"
 
-// Prefetches for a warp that goes through memory in long steps, each of which
-// enters another page. A processor prefetches by itself within a page only.
+// Prefetches for a warp that reads memory in long steps, each of which enters
+// another page. A processor prefetches by itself within a page only.
 inline void read_ahead(warp& w, const instr* in, u64 at) {
   constexpr auto far = u64{2048};
   constexpr auto steps = u64{4};

@@ -86,8 +86,8 @@ inline f64 odd_sum(f64 a, f64 b) {
   auto bits = std::bit_cast<u64>(sum);
   if (rest == 0 || rest != rest || (bits & 1) != 0)
     return sum;
-  // The result moves towards what was lost: one unit away from zero, or towards
-  // it.
+  // The result moves by one unit in the direction of the lost part: away from
+  // zero, or towards it.
   auto outwards = (rest > 0) == (sum > 0);
   return std::bit_cast<f64>(outwards ? bits | 1 : bits - 1);
 }

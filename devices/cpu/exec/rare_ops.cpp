@@ -69,8 +69,8 @@ const instr* bytes_to_halves(warp& w, const instr* in) {
   });
 }
 
-// Executes cvt.pack.sat: two narrowed integers, and what is left of c above
-// them. imm is the width; flags say whether the narrow ones and the sources are
+// Executes cvt.pack.sat: two narrowed integers, and above them the rest of c.
+// imm is the width; flags say whether the narrow ones and the sources are
 // signed.
 inline const instr* pack_saturated(warp& w, const instr* in) {
   auto a = reg<u32>(w, in, fa);

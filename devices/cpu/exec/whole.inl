@@ -10,8 +10,8 @@
 #define VGPU_MOVE "movdq"
 #endif
 
-// A lane's own memory need not be aligned as on a GPU, because nobody else sees
-// it.
+// A lane's own memory need not be aligned as on a GPU, because no other thread
+// sees it.
 inline bool is_aligned(const std::byte* p) {
   return reinterpret_cast<u64>(p) % 16 == 0;
 }
@@ -21,7 +21,8 @@ using word_of = std::conditional_t<
     Bytes == 2, u16, std::conditional_t<Bytes == 4, u32, u64>>;
 
 // One access of the processor. The makers of processors with AVX guarantee that
-// 16 aligned bytes are accessed at once; for others nobody does.
+// 16 aligned bytes are accessed at once; for other processors there is no
+// guarantee.
 template <unsigned Bytes>
 void fetch_whole(std::byte* to, const std::byte* from) {
   if constexpr (Bytes == 16) {

@@ -88,7 +88,8 @@ void function_lowering::barrier() {
 void function_lowering::exchange() {
   auto& name = now_->name;
   auto sync = has("sync");
-  // The forms without .sync mean the lanes that are together by chance.
+  // The forms without .sync apply to the lanes that are together at this
+  // moment.
   auto members = [&](std::size_t at) {
     need(sync ? at + 1 : at);
     if (sync)

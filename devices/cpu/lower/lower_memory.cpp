@@ -36,8 +36,8 @@ namespace {
 
 constexpr auto reporting = std::string_view{"mbarrier::complete_tx::bytes"};
 
-/// Tells whether a modifier says how others see an access, which every access
-/// here satisfies, or how caches treat it.
+/// Tells whether a modifier says how other threads see an access, which holds
+/// for every access here, or how caches treat it.
 bool is_hint(std::string_view x) {
   static constexpr std::string_view known[] = {
       "weak", "ca", "cg",  "cs",  "lu",  "cv",      "wb",
@@ -218,8 +218,8 @@ void function_lowering::load() {
 }
 
 /// Tells whether the instruction has a further operand, an mbarrier to which
-/// st.async and red.async report the bytes they wrote. Those forms that write
-/// global memory have none, and are not supported.
+/// st.async and red.async report the bytes they wrote. The forms that write
+/// global memory have no such operand, and are not supported.
 bool function_lowering::reports() {
   if (has("async") != has(reporting))
     unsupported();

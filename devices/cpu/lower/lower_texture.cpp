@@ -43,7 +43,7 @@ void function_lowering::put_slots(std::span<const op> from, unsigned slot,
   }
 }
 
-/// Reads results from slots. Registers may be wider than what they receive.
+/// Reads results from slots. Registers may be wider than the results.
 void function_lowering::get_slots(std::span<const op> to, unsigned slot,
                                   char width) {
   for (auto& x : to) {

@@ -378,8 +378,8 @@ function_lowering::function_lowering(module_lowering& in, int index,
       fail("label '" + x.name + "' is defined twice");
     label_at_.push_back(0);
   }
-  // The .param variables of a function lie in its frame, lane after lane. Those
-  // of a kernel are its launch parameters.
+  // The .param variables of a function lie in its frame, lane after lane. The
+  // .param variables of a kernel are its launch parameters.
   auto params = fn_.results.size() + fn_.parameters.size();
   param_slots_.resize(fn_.variables.size());
   local_offsets_.resize(fn_.variables.size());
@@ -526,7 +526,7 @@ program lower(const ptx::module& from, const symbol_addresses& addresses) {
   }
   m.out.functions.resize(from.functions.size());
   // Functions that are called have their shared variables at the same place in
-  // all kernels. Those of one kernel alone lie behind.
+  // all kernels. The variables of one kernel alone come after them.
   auto common = shared_layout{};
   for (auto i = std::size_t{0}; i < from.functions.size(); ++i) {
     auto& f = from.functions[i];
@@ -556,7 +556,7 @@ program lower(const ptx::module& from, const symbol_addresses& addresses) {
                               f.name + ": its shared variables are too large"};
     to.calls = calls;
     function_lowering{m, int(i), layout}.run();
-    // Dynamic shared memory begins behind them, aligned as in the driver.
+    // Dynamic shared memory begins after them, aligned as in the driver.
     to.static_shared =
         f.entry ? std::uint32_t((layout.bytes + 15) / 16 * 16) : 0;
   }

@@ -36,8 +36,7 @@ struct instr {
   std::uint32_t extra = 0;
 };
 
-/// These are the modifiers of arithmetic instructions, which instr::flags
-/// holds.
+/// Holds the modifiers of arithmetic instructions, for instr::flags.
 namespace mod {
 inline constexpr std::uint32_t round_mask = 3; // rn, rz, rm, rp
 inline constexpr std::uint32_t rn = 0, rz = 1, rm = 2, rp = 3;
@@ -118,7 +117,7 @@ struct program {
   unsigned target = 0;
   std::uint64_t constant_bytes = 0; // .const variables
   bool uses_heap = false;           // calls malloc or free
-  /// Cooperative groups use this many bytes behind each block's shared memory.
+  /// Cooperative groups use this many bytes after each block's shared memory.
   /// They find them by %reserved_smem_offset.
   std::uint32_t reserved_shared = 0;
 
@@ -131,14 +130,14 @@ struct program {
   }
 };
 
-/// Functions have addresses from here on, `function_stride` apart. These are
-/// not memory but numbers that no pointer has.
+/// Functions have addresses from here on, `function_stride` apart. They name no
+/// memory, and no pointer has such a value.
 inline constexpr std::uint64_t function_base = 0x0000'00F0'0000'0000;
 inline constexpr std::uint64_t function_stride = 16;
 
 /// The generic addresses of the shared, local and param state spaces lie
-/// outside every window (schema/base/ids.hpp) and outside what a process maps
-/// by itself.
+/// outside every window (schema/base/ids.hpp) and outside the addresses that
+/// the system gives to a process.
 inline constexpr std::uint64_t shared_aperture = 0x0000'0010'0000'0000;
 inline constexpr std::uint64_t local_aperture = 0x0000'0020'0000'0000;
 inline constexpr std::uint64_t param_aperture = 0x0000'0030'0000'0000;

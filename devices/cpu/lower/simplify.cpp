@@ -11,8 +11,8 @@ namespace vgpu::device::cpu {
 
 namespace {
 
-// At most this many 32-bit registers hold results. More would displace what the
-// kernel works with from the first-level cache.
+// At most this many 32-bit registers hold results. More would displace the
+// kernel's other registers from the first-level cache.
 constexpr std::uint32_t most_kept = 24;
 // The branch around the results costs about as much as one result.
 constexpr std::size_t fewest = 3;

@@ -17,8 +17,8 @@ std::vector<bool> labelled(const std::vector<pending>& instrs,
 void leave_out(const std::vector<bool>& which, std::vector<pending>& instrs,
                std::vector<std::uint32_t>& label_at);
 
-/// Drops results that nobody reads, of operations that can do without one. An
-/// atomic without a result stores less.
+/// Drops results that nothing reads, where the operation works without a
+/// result. An atomic operation without a result stores less.
 void drop_unread_results(std::vector<pending>& instrs,
                          const std::vector<value>& values);
 
@@ -34,11 +34,11 @@ void write_specials_in_place(std::vector<pending>& instrs,
 void use_indices(std::vector<pending>& instrs, const std::vector<value>& values,
                  std::vector<std::uint32_t>& label_at);
 
-/// Moves to the kernel's beginning what a warp computes only from the launch
-/// and its place in the block (parameters, %tid, %ntid, and simple arithmetic
-/// on these). The first block that a frame serves computes it, and later blocks
-/// find the results in their registers. Returns how many 32-bit registers the
-/// results take; a GPU has most of them in its constant bank.
+/// Moves to the kernel's beginning all that a warp computes only from the
+/// launch and from its place in the block (parameters, %tid, %ntid, and simple
+/// arithmetic on these). The first block that a frame serves computes it, and
+/// later blocks find the results in their registers. Returns how many 32-bit
+/// registers the results take; a GPU has most of them in its constant bank.
 std::uint32_t hoist_launch_constants(std::vector<pending>& instrs,
                                      std::vector<value>& values,
                                      std::vector<std::uint32_t>& label_at,

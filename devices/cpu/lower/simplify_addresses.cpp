@@ -79,7 +79,7 @@ public:
   }
 
 private:
-  /// What is known of a value after its latest write.
+  /// Holds the known facts about a value after its latest write.
   struct fact {
     std::uint32_t writes = 0;  // number in the whole function
     std::uint32_t version = 0; // writes so far
@@ -207,7 +207,7 @@ private:
     return changed;
   }
 
-  /// Drops the operations that computed addresses which nobody reads any more.
+  /// Drops the operations that computed addresses which nothing reads any more.
   void drop_unread() {
     static const auto roles = find_roles();
     auto gone = std::vector<bool>(instrs_.size());

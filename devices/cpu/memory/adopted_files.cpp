@@ -36,7 +36,7 @@ std::vector<device_address> adopted_files::take(device_address address,
 void adopted_files::empty(
     const std::vector<device_address>& granules) noexcept {
   // Only writable memory can be punched out of a file. Where that fails, the
-  // memory goes with the rest of the file.
+  // memory is freed with the rest of the file.
   for (auto g : granules) {
     auto* at = reinterpret_cast<void*>(g);
     if (mprotect(at, granule_bytes, PROT_READ | PROT_WRITE) == 0)

@@ -62,8 +62,8 @@ void on_fault(int number, siginfo_t* info, void* context) {
     hand_on(number, info, context);
 }
 
-/// Sets the handler, before memory is protected. Somebody may have set another
-/// one since.
+/// Sets the handler, before memory is protected. Other code may have set
+/// another one since.
 status set_handler() {
   static std::mutex one_by_one;
   auto lock = std::lock_guard{one_by_one};
@@ -173,7 +173,7 @@ result<std::uint64_t> change_tracker::mark() {
   // The mark comes first: a handler that reopened a granule under the former
   // mark sees the new one when it checks again.
   latest_ = before + 1;
-  // What is mapped meanwhile counts as written after the mark.
+  // Memory that is mapped meanwhile counts as written after the mark.
   auto end = end_;
   for (std::uint64_t first = 0; first < end; first += granules_at_once) {
     protect(first, std::min(first + granules_at_once, end), before);
@@ -184,8 +184,7 @@ result<std::uint64_t> change_tracker::mark() {
   return before + 1;
 }
 
-/// Write-protects those of the granules that were last written after the mark
-/// `written`.
+/// Write-protects the granules that were last written after the mark `written`.
 void change_tracker::protect(std::uint64_t first, std::uint64_t end,
                              std::uint32_t written) noexcept {
   for (auto i = first; i < end; ++i) {
@@ -194,7 +193,7 @@ void change_tracker::protect(std::uint64_t first, std::uint64_t end,
     auto from = i;
     while (i < end && words()[i] == written)
       ++i;
-    // What cannot be protected counts as written.
+    // Memory that cannot be protected counts as written.
     if (!allow(from, i, false))
       for (auto k = from; k != i; ++k)
         (void)reopen(k);

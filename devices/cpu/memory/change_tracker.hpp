@@ -17,8 +17,8 @@ namespace vgpu::device::cpu {
 /// fault for each granule and mark. Before the first mark nothing is protected
 /// and no handler is set.
 ///
-/// Threads of the process may write at any time. Nobody else may: a system call
-/// that writes to protected memory fails with EFAULT. Thread-safe, except for
+/// Threads of the process may write at any time. System calls may not: one that
+/// writes to protected memory fails with EFAULT. Thread-safe, except for
 /// reserve(). Only one thread at a time may call mark().
 class change_tracker {
 public:
@@ -71,7 +71,7 @@ private:
   std::atomic<std::uint32_t> latest_{1};
   std::mutex mutex_;           // guards what follows, and changes of words
   std::uint64_t granules_ = 0; // how many are tracked
-  std::uint64_t end_ = 0;      // behind the last granule ever tracked
+  std::uint64_t end_ = 0;      // end of the last granule ever tracked
   bool watched_ = false;
 };
 

@@ -9,8 +9,8 @@
 
 namespace vgpu::device::cpu {
 
-/// Returns the bytes from the first to behind the last that a box touches, or
-/// nothing where that overflows. An empty box has 0 bytes.
+/// Returns the number of bytes from the first to the last, inclusive, that a
+/// box touches, or nothing where that overflows. An empty box has 0 bytes.
 std::optional<std::uint64_t> span_of(const pitched& at, const extent& size);
 
 /// Copies row by row. Rows of the two boxes may overlap.

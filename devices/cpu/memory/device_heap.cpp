@@ -38,7 +38,7 @@ device_address heap::allocate(std::uint64_t bytes) {
   if (base_ == 0 || bytes == 0 || bytes > bytes_)
     return 0;
   auto wanted = (bytes + 15) / 16 * 16 + sizeof(header);
-  // The search goes round once, from where the last one ended.
+  // The search visits all blocks once, and starts where the last one ended.
   auto start = valid(next_) ? next_ : 0;
   auto offset = start;
   for (auto wrapped = false; !(wrapped && offset >= start);) {

@@ -1,4 +1,4 @@
-// An account of what the caller has mapped, and of its quota.
+// An account of the memory that the caller has mapped, and of its quota.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -9,10 +9,10 @@
 
 namespace vgpu::device::cpu {
 
-/// Keeps the window's granules as the caller sees them: an unmapped granule is
-/// gone here, though earlier work may still use its pages. Physical memory
-/// counts against the quota whether or not it is mapped. Only the caller's
-/// thread uses this.
+/// Keeps the window's granules as the caller sees them. An unmapped granule is
+/// removed at once, though earlier work may still use its pages. Physical
+/// memory counts against the quota whether or not it is mapped. Only the
+/// caller's thread uses this.
 class granule_account {
 public:
   /// Makes an empty account with a quota in bytes.

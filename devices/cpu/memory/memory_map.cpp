@@ -29,8 +29,8 @@ window_list& windows() {
   return list;
 }
 
-/// Tells whether the memory is another device's. Host memory that one device
-/// was given can be used by all.
+/// Tells whether the memory is another device's. All devices can use host
+/// memory that is attached to one of them.
 bool is_of_peer(const memory_map* self, device_address address,
                 std::uint64_t bytes) noexcept {
   auto& [mutex, all] = windows();

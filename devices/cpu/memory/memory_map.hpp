@@ -1,4 +1,4 @@
-// The device addresses that have memory behind them.
+// The device addresses at which memory is mapped.
 #pragma once
 
 #include "schema/base/fault.hpp"
@@ -15,7 +15,7 @@ namespace vgpu::device::cpu {
 /// Maps one window of addresses, backed granule by granule, and knows the
 /// attached ranges of host memory. It owns the window's mapping. Look-ups are
 /// safe from any thread and take no lock in the window. One thread at a time
-/// makes the other calls, while look-ups go on.
+/// makes the other calls, while other threads look up addresses.
 class memory_map {
 public:
   static constexpr unsigned granule_shift = 21;
@@ -41,7 +41,7 @@ public:
 
   /// Maps shared memory of the process into the window as well, without access.
   status show(device_address address, std::uint64_t bytes, void* from);
-  /// Gives or takes access to memory that show() mapped.
+  /// Allows or forbids access to memory that show() mapped.
   status open(device_address address, std::uint64_t bytes, bool usable);
 
   /// Maps a file over the memory of the range. The caller has copied the
@@ -50,11 +50,10 @@ public:
 
   /// Lets kernels use a range of host memory.
   void attach(device_address address, std::uint64_t bytes);
-  /// Ends what attach() allowed. Returns false where exactly this range is not
-  /// attached.
+  /// Reverses attach(). Returns false where exactly this range is not attached.
   bool detach(device_address address, std::uint64_t bytes);
 
-  /// Tells whether this object has attached ranges that cover all of this one.
+  /// Tells whether attached ranges cover all of this range.
   bool is_attached(device_address address, std::uint64_t bytes) const noexcept;
 
   /// Tells whether a kernel may access [address, address + bytes), for at least

@@ -90,8 +90,8 @@ status physical_store::show_all(const pages& of, void* from) {
   return {};
 }
 
-/// Nobody writes meanwhile. Where it fails half-way, the former pages are
-/// mapped again.
+/// No thread writes to the pages meanwhile. After a failure half-way, the
+/// former pages are mapped again.
 status physical_store::move_to_file(pages& x) {
   auto file = to_file(x.at, x.bytes);
   if (!file)

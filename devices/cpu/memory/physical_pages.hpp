@@ -13,9 +13,10 @@
 
 namespace vgpu::device::cpu {
 
-/// Holds physical memory: pages of the process that are mapped into the window
-/// as often as the program likes. Pages stay while they have a handle or are
-/// mapped. One thread makes all calls, while look-ups in the memory_map go on.
+/// Holds physical memory: pages of the process, which the program can map into
+/// the window any number of times. Pages stay while they have a handle or are
+/// mapped. One thread makes all calls, while other threads look up addresses in
+/// the memory_map.
 class physical_store {
 public:
   explicit physical_store(memory_map& into) : into_(into) {}
@@ -29,15 +30,15 @@ public:
   /// Contents and mappings stay. Nothing may use the memory meanwhile. Repeated
   /// calls return the same answer.
   result<shared_granules> share(memory_id id);
-  /// Destroys the handle. Returns how many bytes nobody can reach any more.
+  /// Destroys the handle. Returns how many bytes became unreachable.
   result<std::uint64_t> destroy(memory_id id);
 
   /// Maps the whole memory, without access.
   status map(device_address address, std::uint64_t bytes, memory_id id);
-  /// Unmaps exactly what one map() mapped. Returns how many bytes nobody can
-  /// reach any more.
+  /// Unmaps exactly the range of one map(). Returns how many bytes became
+  /// unreachable.
   result<std::uint64_t> unmap(device_address address, std::uint64_t bytes);
-  /// Gives or takes access to exactly what one map() mapped.
+  /// Allows or forbids access to exactly the range of one map().
   status set_access(device_address address, std::uint64_t bytes, bool usable);
 
 private:

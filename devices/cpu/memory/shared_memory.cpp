@@ -61,7 +61,7 @@ status shared_memory::move(device_address address, std::uint64_t bytes) {
 }
 
 /// Makes each granule that reaches beyond the range a part of its own, because
-/// it may outlive the range with somebody else's memory in it.
+/// it may outlive the range and then hold another allocation.
 result<shared_granules> shared_memory::share(device_address address,
                                              std::uint64_t bytes) {
   auto first = address / granule_bytes * granule_bytes;

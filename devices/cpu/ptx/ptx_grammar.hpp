@@ -1,5 +1,5 @@
-// The internals of the parser: one token of look-ahead over a text, and what is
-// known of the function that is being read. Its parts are in ptx_parser.cpp
+// The internals of the parser: one token of look-ahead over a text, and the
+// state of the function that is being read. Its parts are in ptx_parser.cpp
 // (the module and functions), ptx_declarations.cpp (variables) and
 // ptx_operands.cpp.
 #pragma once
@@ -96,8 +96,7 @@ private:
   // -- variables --------------------------------------------------------------
 
   variable declaration(space where);
-  /// Declares one variable, or those that a name with a number stands for, as
-  /// in %p<2>.
+  /// Declares one variable, or all variables of a numbered name such as %p<2>.
   void declare(space where, std::vector<variable>& out);
   void dimensions(variable& out);
   void initial_value(variable& out, unsigned depth);

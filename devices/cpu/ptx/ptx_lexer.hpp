@@ -16,8 +16,7 @@ public:
       : std::runtime_error{"line " + std::to_string(line) + ": " + what} {}
 };
 
-/// Says that the text is right, but that this device does not support what it
-/// asks for.
+/// Says that the text is valid, but that this device does not support it.
 class not_supported : public syntax_error {
 public:
   using syntax_error::syntax_error;

@@ -27,7 +27,7 @@ struct condition_memory {
 };
 
 /// Holds the state that all blocks of one launch share. All threads that run
-/// its blocks read it, and nobody changes it meanwhile, except for the atomics.
+/// its blocks read it. Meanwhile only the atomics change.
 struct grid {
   std::shared_ptr<const program> of;
   const code* entry = nullptr;
@@ -66,7 +66,7 @@ struct grid {
   bool hurried() const noexcept {
     return governed_by != nullptr && governed_by->hurries();
   }
-  /// The number of warp instructions that blocks executed that have ended.
+  /// Counts the warp instructions of the blocks that have ended.
   mutable std::atomic<std::uint64_t> executed = 0;
 };
 
@@ -79,7 +79,7 @@ public:
   /// Starts the block with this index in the grid.
   void start(const dim3& index);
 
-  /// Says what a call of run() led to.
+  /// Says how a call of run() ended.
   enum class state : std::uint8_t {
     going,  // its turn is over
     idle,   // as going, and its warps only waited for other blocks
@@ -92,7 +92,7 @@ public:
   /// Returns the time until which all its warps sleep. A time in the past says
   /// that some can run now, and max that all wait.
   warp::clock::time_point sleeps_until() const noexcept;
-  /// Fails because nobody will ever release the warps that wait.
+  /// Fails the block, because nothing will ever release its waiting warps.
   void fail_as_stuck();
 
   /// Adds the instructions that its warps executed to the grid's count.
@@ -134,7 +134,7 @@ public:
   void threads_exited(std::uint32_t count, std::uint32_t at_cluster);
   /// Lets the lanes that wait at the cluster's barrier continue.
   void cluster_met();
-  /// Notes an error. The first one counts.
+  /// Notes an error. Later errors are ignored.
   void fail(CUresult code, std::string why);
 
   /// In the window of shared memory a block finds its own memory at 0. It finds
@@ -150,10 +150,10 @@ public:
   /// Returns the offset of its own memory for other blocks. It is 0 without
   /// clusters.
   std::uint64_t own_shared() const noexcept { return own_shared_; }
-  /// Returns the host memory behind an offset in the window, or null.
+  /// Returns the host memory of an offset in the window, or null.
   std::byte* shared_at(std::uint64_t offset, std::uint64_t bytes) const;
 
-  /// Returns the host memory behind a generic address of one lane, or null.
+  /// Returns the host memory of a generic address of one lane, or null.
   std::byte* resolve(warp& w, unsigned lane, std::uint64_t address,
                      std::uint64_t bytes) const;
 

@@ -89,8 +89,8 @@ public:
     }
     /// Polls for new work for about as long as a wake-up takes, and tells
     /// whether work came. Does so only for a governed thread: its place is
-    /// reserved, and nobody else would use the processor. This time does not
-    /// count as work.
+    /// reserved, and no other thread would use the processor. This time does
+    /// not count as work.
     template <class F>
     bool busy_poll(F comes) {
       if (!governed_ || !of_.governor_->governs())
@@ -202,7 +202,7 @@ public:
     return busy_ == 0 ? total_ : total_ + (clock::now() - since_);
   }
 
-  /// Returns the total processor time of all threads, including what they need
+  /// Returns the total processor time of all threads, including the time
   /// between two jobs, which a governor charges too.
   nanoseconds worked() const {
     std::lock_guard guard{mutex_};

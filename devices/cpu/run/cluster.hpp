@@ -13,7 +13,8 @@ namespace vgpu::device::cpu {
 /// clusters. A cluster is the unit that a host thread runs. One host thread at
 /// a time runs all its blocks in turn, so they make progress together, and
 /// neither their shared memory nor their barrier needs atomics. A block that
-/// has ended keeps its memory until the cluster ends, but nobody may access it.
+/// has ended keeps its memory until the cluster ends, but no other block may
+/// access it.
 class cluster {
 public:
   /// Allocates host memory once; it serves cluster after cluster of the launch.

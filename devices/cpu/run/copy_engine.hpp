@@ -14,8 +14,8 @@ namespace vgpu::device::cpu {
 class copy_engine {
 public:
   /// Starts the thread. `busy` must outlive it. With `keeps_place` its place at
-  /// the governor is reserved for a while between two copies; the device must
-  /// then have another place.
+  /// the governor is reserved for a while between two copies. The device must
+  /// then have a further place.
   copy_engine(busy_time& busy, bool keeps_place)
       : busy_(busy), keeps_place_(keeps_place) {}
 
@@ -42,7 +42,7 @@ private:
   busy_time& busy_;
   bool keeps_place_;
   busy_time::presence presence_{busy_};
-  // It is the last member because its thread uses the others.
+  // It is the last member because its thread uses the other members.
   job_thread thread_{0,
                      {[this] {
                         presence_.rest(keeps_place_);

@@ -24,9 +24,9 @@ result<cluster_shape> clusters_of(const launch& x, const loaded_kernel& k);
 result<std::uint32_t> active_clusters(const launch& x, const loaded_kernel& k,
                                       int multiprocessors);
 
-/// Refuses what cuLaunchKernel refuses at once: shapes and sizes beyond the
-/// limits of the device or the kernel, a parameter block that is too short, and
-/// a cooperative grid whose blocks cannot all be resident.
+/// Returns a fault where cuLaunchKernel refuses a launch at once: shapes and
+/// sizes beyond the limits of the device or the kernel, a parameter block that
+/// is too short, and a cooperative grid whose blocks cannot all be resident.
 status check_launch(const launch& x, const loaded_kernel& k,
                     unsigned multiprocessors);
 

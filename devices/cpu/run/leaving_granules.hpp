@@ -1,4 +1,4 @@
-// Granules whose memory is about to be taken away.
+// Granules whose memory is about to be unmapped.
 #pragma once
 
 #include "devices/cpu/run/scheduler.hpp"
@@ -11,20 +11,20 @@
 
 namespace vgpu::device::cpu {
 
-/// Remembers the granules whose memory goes when earlier work is done, each
-/// with the last task that takes it away. New memory must wait for that task:
-/// the work before it may be done while the task has yet to run. Thread-safe;
-/// the threads that take memory away use it too.
+/// Remembers the granules whose memory a task unmaps when earlier work is done,
+/// each with the last such task. New memory must wait for that task: the work
+/// before the task may be done although the task has yet to run. Thread-safe;
+/// the threads that run these tasks use it too.
 class leaving_granules {
 public:
-  /// Notes that task `by` will take the memory of this range away.
+  /// Notes that task `by` will unmap the memory of this range.
   void insert(device_address first, std::uint64_t bytes, const task_ptr& by) {
     auto lock = std::lock_guard{mutex_};
     for (auto g = first; g != first + bytes; g += granule_bytes)
       last_[g] = by;
   }
 
-  /// Notes that task `by` has taken the memory of this range away.
+  /// Notes that task `by` has unmapped the memory of this range.
   void erase(device_address first, std::uint64_t bytes, const task* by) {
     auto lock = std::lock_guard{mutex_};
     for (auto g = first; g != first + bytes; g += granule_bytes)
@@ -32,7 +32,7 @@ public:
         last_.erase(at);
   }
 
-  /// Returns the tasks that have yet to take memory of this range away.
+  /// Returns the tasks that have yet to unmap memory of this range.
   std::vector<task_ptr> of(device_address first, std::uint64_t bytes) {
     auto lock = std::lock_guard{mutex_};
     auto out = std::vector<task_ptr>{};

@@ -30,8 +30,8 @@ bool has_memory(const ptx::variable& v) {
   return v.where == ptx::space::global || v.where == ptx::space::constant;
 }
 
-/// Gives each managed variable, or each of the others, an address from `next`
-/// on. Returns the address behind the last one.
+/// Gives each managed variable, or each unmanaged one, an address from `next`
+/// on. Returns the end of the last one.
 device_address place(compiled& x, device_address next, bool managed) {
   for (auto& v : x.source.variables) {
     if (!has_memory(v) || x.addresses.contains(v.name))

@@ -435,8 +435,7 @@ void scheduler::dispatch(task_ptr first) {
 
 void scheduler::finished(const task_ptr& what) {
   auto ready = std::vector<task_ptr>{};
-  // A stream keeps its last task, so what the task held for abandoning goes
-  // now.
+  // A stream keeps its last task, so the resources of `abandon` are freed now.
   auto over = std::function<void()>{};
   {
     auto lock = std::lock_guard{mutex_};

@@ -19,14 +19,14 @@
 
 namespace vgpu::device::cpu {
 
-/// Describes one piece of work, and what must be done before it.
+/// Describes one piece of work and its dependencies.
 struct task {
   using finish = std::function<void()>;
   /// Begins the work, and calls `finish` once when the work is done, at once or
   /// later, from any thread. A task without it does nothing.
   std::function<void(finish)> start;
-  /// The scheduler calls this in place of `start`, or of its end, when the
-  /// session ends first.
+  /// The scheduler calls this when the session ends before the task is done, in
+  /// place of `start` if the task has not begun.
   std::function<void()> abandon;
   /// The task runs even after a fault.
   bool always = false;
@@ -42,8 +42,9 @@ using task_ptr = std::shared_ptr<task>;
 /// Runs small jobs in order on a thread of its own.
 class job_thread {
 public:
-  /// Holds what the thread calls between jobs. It calls `rest` when there is no
-  /// job; the result says until when it waits for one before it calls `leave`.
+  /// Holds the functions that the thread calls between jobs. It calls `rest`
+  /// when no job is left. The result is the time until which it waits for
+  /// another job before it calls `leave`.
   struct pauses {
     std::function<std::optional<std::chrono::steady_clock::time_point>()> rest;
     std::function<void()> leave;
@@ -79,7 +80,8 @@ private:
 /// legacy stream and blocking streams wait for each other (CUDA driver API,
 /// "Stream synchronization behavior"). A task starts on the thread that
 /// finished the last task it waited for, or on the thread that adds it.
-/// Thread-safe. It lives in a shared_ptr, so a late `finish` finds it gone.
+/// Thread-safe. It lives in a shared_ptr, so a late `finish` can tell that the
+/// scheduler no longer exists.
 class scheduler : public std::enable_shared_from_this<scheduler> {
 public:
   /// Makes the legacy stream. `failed` tells whether tasks are to be skipped.
@@ -121,13 +123,13 @@ public:
 
   /// Appends a task to a stream that exists.
   status add(stream_id stream, task_ptr what);
-  /// Starts a task when all that is now in the stream is done, or all that is
-  /// in any stream. Later work does not wait for it.
+  /// Starts a task when all work that is now in the stream, or in any stream
+  /// where none is given, is done. Later work does not wait for the task.
   void after(std::optional<stream_id> stream, task_ptr what);
   /// Starts a task when the event's latest record is done.
   void after_event(event_id id, task_ptr what);
   /// Starts a task when all streams and `others` are done. All later work waits
-  /// for it.
+  /// for the task.
   void fence(task_ptr what, const std::vector<task_ptr>& others);
 
   /// Starts no further tasks.

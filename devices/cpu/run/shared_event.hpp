@@ -13,7 +13,7 @@ namespace vgpu::device::cpu {
 
 /// Represents an event by a page of shared memory, in which records are
 /// numbered and marked as done. The latest number is the event's latest record,
-/// whichever process made it. Thread-safe, also between worker processes.
+/// of any process. Thread-safe, also between worker processes.
 class shared_event {
 public:
   /// Makes an event that was never recorded.
@@ -22,7 +22,7 @@ public:
   /// the file is no such page.
   static result<std::shared_ptr<shared_event>> open(const shared_object& from);
 
-  /// Returns what another process needs to open it.
+  /// Returns the object by which another process opens the event.
   shared_object object() const { return {{}, {file_}}; }
 
   /// Begins a new record, which becomes the latest. This process has to call
@@ -33,7 +33,7 @@ public:
 
   /// Returns the number of the latest record, or 0 where there is none.
   std::uint64_t recorded() const noexcept;
-  /// Tells whether the record is done, or the process that made it is gone. A
+  /// Tells whether the record is done, or the process that made it has ended. A
   /// record with more than `places` later ones counts as done.
   bool reached(std::uint64_t record) const noexcept;
 

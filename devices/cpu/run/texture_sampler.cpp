@@ -273,7 +273,7 @@ private:
 
 // -- coordinates --------------------------------------------------------------
 
-/// Returns a coordinate in elements, clamped to what integers hold.
+/// Returns a coordinate in elements, clamped to the range of integers.
 double in_elements(float x, std::int64_t n, bool normalized) {
   auto out = normalized ? double{x} * static_cast<double>(n) : double{x};
   constexpr double most = 1099511627776.0; // 2^40

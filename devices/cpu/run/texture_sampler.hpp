@@ -53,7 +53,7 @@ struct texture {
 result<texture> make_texture(const texture_spec& what, const array_shape* array,
                              device_address at);
 
-/// Says what one lane asks for.
+/// Describes one lane's query.
 struct texture_query {
   texture_op how;
   std::array<float, 3> at{};

@@ -1,4 +1,4 @@
-// Waits for values in memory, which no task's end announces.
+// Waits for values in memory, whose changes are not signalled.
 #pragma once
 
 #include <condition_variable>

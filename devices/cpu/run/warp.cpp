@@ -85,8 +85,8 @@ stop warp::run() {
 
 const instr* warp::preempt(const instr* at) {
   park(at, group::state::ready);
-  // Ageing the others lets lanes that wait for a passed-over neighbour go on
-  // soon.
+  // Ageing the other groups lets lanes that wait for a passed-over neighbour
+  // continue soon.
   for (auto i = 0u; i < waiting_; ++i)
     groups_[i].age += patience / 4;
   why = stop::quantum;
@@ -120,7 +120,7 @@ void warp::park(const instr* at, group::state is, unsigned barrier) {
 }
 
 const instr* warp::reschedule(const instr* at) {
-  // In a turn of its own the group merges with others but yields to none.
+  // In its own turn the group merges with other groups but yields to none.
   for (auto i = 0u; i < waiting_; ++i) {
     auto& g = groups_[i];
     if (g.at == at && g.in == in_ && g.is == group::state::ready) {
@@ -224,7 +224,7 @@ const instr* warp::exit_lanes() {
   live &= ~gone;
   at_cluster &= ~gone;
   mask = 0;
-  // Lanes that wait for those that left need not wait any more.
+  // Lanes that wait for the exited lanes need not wait any more.
   for (auto i = 0u; i < waiting_; ++i)
     if (groups_[i].is == group::state::sync)
       groups_[i].is = group::state::ready;
@@ -234,7 +234,7 @@ const instr* warp::exit_lanes() {
 
 bool warp::gather(const std::uint32_t* members, const instr* at,
                   const instr*& next) {
-  // Lanes that came here before join.
+  // Lanes that reached this point before join.
   for (auto i = 0u; i < waiting_;) {
     auto& g = groups_[i];
     if (g.at == at && g.in == in_ && g.is != group::state::barrier) {

@@ -86,8 +86,8 @@ public:
     return sleeps_until_ != clock::time_point{} && clock::now() < sleeps_until_;
   }
 
-  /// Tells whether the last run() was spent on checking what others may change,
-  /// or ended in a sleep.
+  /// Tells whether the last run() only polled memory that other threads may
+  /// change, or ended in a sleep.
   bool waited() const noexcept {
     return why == stop::quantum &&
            (watched_ >= many_looks || sleeps_until_ != clock::time_point{});
@@ -138,8 +138,8 @@ public:
   const instr* preempt(const instr* at);
 
   /// Ends the quantum. Where no other lanes are ready, the warp need not run
-  /// for this long (PTX ISA, nanosleep: at most 1 ms, and as short as the
-  /// device likes).
+  /// for this long (PTX ISA, nanosleep: at most 1 ms, and the device may choose
+  /// less).
   const instr* sleep(std::chrono::nanoseconds time, const instr* at);
 
   /// Splits the running group: `taken` continue at `to`, and the rest at
@@ -184,7 +184,7 @@ public:
     return reinterpret_cast<std::byte*>(scratch_.get());
   }
 
-  /// Notes, as a hint, that the running lanes may be waiting for somebody.
+  /// Notes, as a hint, that the running lanes may be waiting for another warp.
   void may_spin() noexcept {
     budget -= 32;
     ++watched_;

@@ -44,8 +44,9 @@ fault not_so(const std::string& why) {
 
 conditions::conditions(driver_ptr api) : api_(std::move(api)) {}
 
-/// What cudaGraphSetConditional does is known for driver 580 (CUDA 13.0) on
-/// compute capability 9.0 alone. Elsewhere kernels might write to any address.
+/// The behaviour of cudaGraphSetConditional is known only for driver 580 (CUDA
+/// 13.0) on compute capability 9.0. Elsewhere kernels might write to any
+/// address.
 void conditions::open(const properties& of) {
   auto version = 0;
   if (api_->cuDriverGetVersion(&version) != CUDA_SUCCESS ||
@@ -89,7 +90,8 @@ void conditions::forget(memory_id memory) noexcept {
 }
 
 /// Maps the words at the addresses that handles can name. The driver gives its
-/// own memory no addresses that low, but uses a process's memory where it lies.
+/// own memory no addresses that low, but accepts a process's memory at any
+/// address.
 status conditions::show(device_address place) {
   auto* wanted = reinterpret_cast<void*>(place);
   auto* at = ::mmap(wanted, condition_bytes, PROT_READ | PROT_WRITE,
@@ -114,8 +116,8 @@ status conditions::show(device_address place) {
   return ok;
 }
 
-/// Checks that the base address of conditions is 0. The kernel writes what it
-/// read into the last words, which belong to no condition.
+/// Checks that the base address of conditions is 0. The kernel writes the base
+/// address into the last words, which belong to no condition.
 status conditions::look() {
   using base = std::array<std::uint32_t, 2>;
   CUdeviceptr out = place_ + condition_bytes - sizeof(base);

@@ -23,8 +23,8 @@ public:
   /// expected. Does nothing on devices and driver versions where that is
   /// unknown. The caller does this before it loads the program's first module.
   void open(const properties& of);
-  /// Implements condition_unit::set_conditions_in(). Waits for a kernel of its
-  /// own.
+  /// Implements condition_unit::set_conditions_in(). Runs a kernel and waits
+  /// for it.
   status set(memory_id memory, device_address address, device_address place);
   /// Forgets the program's conditions if they lie in this memory.
   void forget(memory_id memory) noexcept;

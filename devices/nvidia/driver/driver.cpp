@@ -24,8 +24,8 @@ bool same_file(const std::string& a, const std::string& b) {
          x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/// Returns the path of our own library beside this program: PREFIX/lib for
-/// PREFIX/bin.
+/// Returns the path of our own library, which is installed with this program:
+/// PREFIX/lib for PREFIX/bin.
 std::string our_library() {
   std::error_code error;
   auto self = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -11,9 +11,10 @@
 namespace vgpu::device::nvidia {
 
 /// Redirects the process's stdout and stderr into files in memory and passes
-/// the text on. The driver writes there what kernels print and assert, when the
-/// process synchronises. A pipe in place of a file could fill up and block the
-/// driver. A process has one of these, from its first device on. Thread-safe.
+/// the text on. The driver writes the text of kernels' printf and assert there
+/// when the process synchronises. A pipe in place of a file could fill up and
+/// block the driver. A process has one of these, from its first device on.
+/// Thread-safe.
 class kernel_text {
 public:
   /// Returns the process's only instance.
@@ -22,7 +23,7 @@ public:
   kernel_text();
   ~kernel_text();
 
-  /// Passes on what was written since the last call.
+  /// Passes on the text that was written since the last call.
   void deliver(const printer& to);
 
 private:

@@ -94,7 +94,7 @@ bool is_to_link(std::span<const std::span<const std::byte>> containers) {
 }
 
 /// Adds a part to the linker. A container with several forms of the same code
-/// goes in whole, because the driver knows the best form. A container with one
+/// is added whole, because the driver knows the best form. A container with one
 /// form is unpacked, because driver 580 crashes on a container that holds only
 /// PTX.
 CUresult add_part(const driver& api, CUlinkState state,

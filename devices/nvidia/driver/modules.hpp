@@ -24,8 +24,8 @@ public:
   /// Returns the driver's kernel, or null where there is none.
   CUfunction find(module_id id, std::uint32_t kernel) const noexcept;
 
-  /// Returns the bytes that the modules' variables take, as the driver reports
-  /// their sizes, without what alignment adds.
+  /// Returns the sum of the sizes that the driver reports for the modules'
+  /// variables, without the bytes that alignment adds.
   std::uint64_t variable_bytes() const;
 
   /// Tells whether any kernel that was ever loaded may print. Thread-safe.

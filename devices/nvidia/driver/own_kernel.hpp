@@ -1,4 +1,4 @@
-// Kernels of ours, which are not the program's.
+// Kernels that belong to this project, not to the program.
 #pragma once
 
 #include "devices/nvidia/driver/driver.hpp"
@@ -6,9 +6,9 @@
 namespace vgpu::device::nvidia {
 
 /// Loads the one kernel of a PTX text together with its code, so that its first
-/// launch waits for nothing. The driver waits for all of the context's work
-/// while it loads code, so the caller loads before there is any work. The
-/// kernel stays loaded.
+/// launch does not wait. The driver waits for all of the context's work while
+/// it loads code, so the caller loads before there is any work. The kernel
+/// stays loaded.
 result<CUfunction> load_own_kernel(const driver_ptr& api, const char* ptx);
 
 } // namespace vgpu::device::nvidia

@@ -14,7 +14,7 @@ namespace vgpu::device::nvidia {
 
 /// Maps handles to the driver's arrays and objects, and addresses in the layout
 /// of layout_of() to places in arrays. The driver's own layout is unknown, so
-/// no memory lies behind these addresses. The session's one thread, with the
+/// no memory is mapped at these addresses. The session's one thread, with the
 /// context current, makes all calls.
 class arrays {
 public:

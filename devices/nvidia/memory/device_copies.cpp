@@ -79,8 +79,8 @@ bool copies::attached(const void* at, std::uint64_t bytes) const {
 }
 
 /// Returns a buffer, and waits until one is free. It does not wait while a
-/// stream waits for a host function, whose end is a call that this same thread
-/// has yet to execute.
+/// stream waits for a host function, because this same thread has yet to
+/// execute the call that reports the function's end.
 result<staging::buffer> copies::buffer(std::size_t bytes) {
   for (;;) {
     auto got = staging_.take(bytes, streams_.host_calls_pending());
@@ -153,8 +153,8 @@ std::span<std::byte> copies::piece_at(std::span<std::byte> bytes) const {
   return bytes.first(std::min(left, bytes.size()));
 }
 
-/// Tells whether the device reaches these bytes. Pins the pieces that are
-/// missing.
+/// Tells whether the device reaches these bytes. Pins the pieces that are not
+/// pinned yet.
 bool copies::can_land(std::span<std::byte> bytes) {
   auto* begin = landing_.data();
   if (bytes.data() < begin || bytes.data() >= begin + landing_.size())
@@ -309,7 +309,7 @@ status copies::copy_flat(CUstream in, device_address to, device_address from,
     };
     to_array ? set_to(x, *a) : set_to(x, end(to));
     from_array ? set_from(x, *b) : set_from(x, end(from));
-    // Bytes between two levels belong to nobody.
+    // Bytes between two levels belong to no array.
     auto gap =
         (to_array && a->in == nullptr) || (from_array && b->in == nullptr);
     if (!gap)
@@ -322,8 +322,8 @@ status copies::copy_flat(CUstream in, device_address to, device_address from,
   return {};
 }
 
-/// Copies a box whose rows and slices match those of the arrays that it
-/// touches.
+/// Copies a box whose rows and slices match the rows and slices of the arrays
+/// that it touches.
 status copies::copy_box(CUstream in, const pitched& to, const pitched& from,
                         const extent& size) {
   CUDA_MEMCPY3D x{};

@@ -20,14 +20,14 @@ public:
   /// Lets the device use host memory at its own address. Rounds the range to
   /// whole pages.
   status attach(device_address address, std::uint64_t bytes);
-  /// Ends what attach() allowed for this range.
+  /// Reverses attach() for this range.
   status detach(device_address address, std::uint64_t bytes);
 
   /// Sets memory that is pinned piece by piece when reads go there.
   void reads_into(std::span<std::byte> memory) { landing_ = memory; }
 
-  /// Copies to the device, and has taken the bytes when it returns. `in_window`
-  /// says that `to` certainly lies in device memory.
+  /// Copies to the device. When it returns the caller may change the bytes.
+  /// `in_window` says that `to` certainly lies in device memory.
   status write(stream_id in, device_address to,
                std::span<const std::byte> bytes, bool in_window);
   /// Copies from the device into `bytes` and then calls `done`. `so_far` is the

@@ -12,18 +12,19 @@
 
 namespace vgpu::device::nvidia {
 
-/// Finds changes by fingerprints of granules, which a kernel of ours takes. The
-/// driver does not report what kernels write, but a GPU reads its own memory
-/// quickly. Thread-safe; the calling thread has the context current.
+/// Finds changes by fingerprints of granules, which this device's own kernel
+/// computes. The driver does not report the writes of kernels, but a GPU reads
+/// its own memory quickly. Thread-safe; the calling thread has the context
+/// current.
 class fingerprints {
 public:
   fingerprints(driver_ptr api, CUdevice device, window& of)
       : api_(api), device_(device), window_(of), staging_(api) {}
 
-  /// Takes what it needs of the device. The caller does this before it loads
-  /// the program's first module, so that modules lie at the same addresses each
-  /// time. After a fault there is no change tracking, and the device works
-  /// otherwise.
+  /// Allocates what it needs on the device. The caller does this before it
+  /// loads the program's first module, so that modules lie at the same
+  /// addresses each time. After a fault the device works without change
+  /// tracking.
   status open();
 
   /// Implements change_unit::mark().

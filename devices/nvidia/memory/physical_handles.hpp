@@ -20,7 +20,8 @@ public:
 
   /// Creates zeroed memory without an address.
   status create(memory_id id, std::uint64_t bytes);
-  /// Creates memory from what another process made, in one piece or in several.
+  /// Creates memory from another process's memory, which has one piece or
+  /// several.
   status import(memory_id id, std::uint64_t bytes, const shared_object& from);
   /// Implements sharing_unit::share_memory().
   result<shared_granules> share(memory_id id);
@@ -28,13 +29,13 @@ public:
   status destroy(memory_id id);
   /// Maps the whole memory, without access.
   status map(device_address address, std::uint64_t bytes, memory_id id);
-  /// Unmaps exactly what one map() mapped.
+  /// Unmaps exactly the range of one map().
   status unmap(device_address address, std::uint64_t bytes);
   status set_access(device_address address, std::uint64_t bytes,
                     memory_access access);
 
 private:
-  /// Holds what the driver maps and unmaps as a whole.
+  /// Describes memory that the driver maps and unmaps as a whole.
   struct piece {
     CUmemGenericAllocationHandle handle = 0;
     std::uint64_t bytes = 0;

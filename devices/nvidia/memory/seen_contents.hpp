@@ -23,11 +23,11 @@ public:
 
   /// Takes the fingerprint of a copy that was made of a granule after the
   /// latest look. Where it differs from that look the granule counts as changed
-  /// since, even if the next look finds it as before.
+  /// since, even if the next look finds its former contents.
   void copied(device_address granule, const fingerprint& what);
 
   /// Tells whether a granule may have changed between that look and the latest,
-  /// or was not there then.
+  /// or did not exist at that look.
   bool changed_since(device_address granule, std::uint64_t look) const;
 
 private:

@@ -14,9 +14,9 @@
 
 namespace vgpu::device::nvidia {
 
-/// Makes buffers of pinned memory on demand and reuses them. They are memory of
-/// the process that is registered, and not memory of the driver, so that the
-/// driver's own allocations depend on the program alone. Thread-safe.
+/// Makes buffers of pinned memory on demand and reuses them. A buffer is
+/// registered memory of the process and not an allocation of the driver, so
+/// that the driver's allocations depend on the program alone. Thread-safe.
 class staging {
 public:
   /// Owns a buffer; the last owner returns it to its pool.

@@ -93,7 +93,7 @@ status window::map(device_address address, std::uint64_t bytes) {
     if (auto i = find(at); i != blocks_.end() && granule_at(i, at).used)
       return cuda_fault(CUDA_ERROR_INVALID_VALUE,
                         "map: " + hex(at) + " is mapped already");
-  // What exists is claimed first, so that create() does not drop it to make
+  // Existing memory is claimed first, so that create() does not drop it to make
   // room.
   claim(address, end);
   for (auto at = address; at != end;) {
@@ -134,7 +134,7 @@ void window::unclaim(device_address address, device_address end) {
   settle(address, end);
 }
 
-/// Keeps or drops the blocks of this range that nobody uses any more.
+/// Keeps or drops the blocks of this range that nothing uses any more.
 void window::settle(device_address address, device_address end) {
   for (auto at = address; at < end;) {
     auto i = find(at);

@@ -1,4 +1,5 @@
-// A vGPU's window of addresses on an NVIDIA GPU, and the memory behind it.
+// A vGPU's window of addresses on an NVIDIA GPU, and the device memory that
+// backs it.
 #pragma once
 
 #include "devices/interface/sharing_unit.hpp"
@@ -39,7 +40,7 @@ public:
   }
 
   /// Backs a range of whole granules. Fresh memory is zeroed; memory that this
-  /// session released comes back as it was left.
+  /// session released comes back with its former contents.
   status map(device_address address, std::uint64_t bytes);
 
   /// Ends the program's use of the range, while enqueued work may still use it.
@@ -51,7 +52,7 @@ public:
 
   /// Returns whole blocks around a mapped range as descriptors that another
   /// process can import. These blocks are not kept after their release, because
-  /// the other process must not see what comes to their addresses later.
+  /// the other process must not see their later contents.
   result<shared_granules> share(device_address address, std::uint64_t bytes);
 
   /// Makes sure that nothing is mapped in this range, by dropping kept memory.
@@ -78,7 +79,7 @@ public:
   /// Returns all kept memory to the driver. Tells whether there was any.
   bool spare();
 
-  /// Returns the bytes of device memory behind the window.
+  /// Returns the bytes of device memory that back the window.
   std::uint64_t backed_bytes() const;
 
 private:
@@ -86,7 +87,8 @@ private:
     bool used = false;
     std::uint32_t leaving = 0; // release() calls still to come
   };
-  /// Holds memory that was created in one piece, and goes only in one piece.
+  /// Holds memory that was created in one piece, and can be freed only in one
+  /// piece.
   struct block {
     std::uint64_t bytes = 0;
     CUmemGenericAllocationHandle memory = 0;

@@ -73,7 +73,7 @@ completions::~completions() {
 void completions::add(const std::shared_ptr<lane>& in, lane::entry what,
                       completion_mode mode) {
   what.cleanup = mode == completion_mode::cleanup;
-  // Those that wait already come first.
+  // Entries that already wait go first.
   if (mode == completion_mode::spin_first && waiting_ == 0 && !frozen_) {
     what.spun_since = clock::now();
     if (spin_for(in, what))
@@ -177,8 +177,8 @@ void completions::collect(std::vector<head>& into, std::uint64_t& version) {
   });
 }
 
-/// Returns the next entry that the reached end covers, where there is one. An
-/// entry of an earlier number may have been added meanwhile.
+/// Takes out the next entry whose work is done by `x`, if there is one. Another
+/// thread may have added an entry of an earlier number meanwhile.
 std::optional<lane::entry> completions::take_done(const head& x) {
   std::lock_guard guard{mutex_};
   auto& waiting = x.of->waiting;
@@ -213,8 +213,8 @@ void completions::wait_told(std::uint64_t number) {
   }
 }
 
-/// Tells whether a completion that is due for this number has not run. The
-/// caller holds the lock.
+/// Tells whether a completion is due, for work up to this number, that has not
+/// run. The caller holds the lock.
 bool completions::owes(std::uint64_t number) const {
   auto owed_in = [&](auto& in) {
     for (auto& x : in->waiting) {
@@ -229,9 +229,9 @@ bool completions::owes(std::uint64_t number) const {
   return telling_ <= number || std::ranges::any_of(lanes_, owed_in);
 }
 
-/// Settles the earliest work that is done. It asks for the latest first: when
-/// that is done, so is all that it waited for, and the loop sees this and
-/// settles it first.
+/// Settles the earliest work that is done. It examines the latest work first.
+/// When that work is done, all work that it waited for is done too, so the loop
+/// then finds that earlier work and settles it first.
 bool completions::settle_first(const std::vector<head>& heads) {
   const head* first = nullptr;
   auto how = CUDA_ERROR_NOT_READY;

@@ -26,7 +26,7 @@ class event_pool {
 public:
   explicit event_pool(driver_ptr api);
 
-  /// Returns an event that nobody else uses. The calling thread has the context
+  /// Returns an event that is not in use. The calling thread has the context
   /// current.
   result<event_ref> take(bool timing);
 
@@ -39,8 +39,8 @@ private:
   std::shared_ptr<free_events> free_ = std::make_shared<free_events>();
 };
 
-/// Holds the waits for work of one stream. All work of a device is numbered,
-/// and the work of a stream is done in the order of its numbers.
+/// Holds the entries that wait for work of one stream. All work of a device is
+/// numbered, and the work of a stream is done in the order of its numbers.
 struct lane {
   /// Says what the stream does right after the work: it records an event, or
   /// writes a value into the lane's word.
@@ -79,9 +79,9 @@ struct lane {
 enum class completion_mode {
   /// The thread of the completions polls for it.
   polled,
-  /// The caller busy-polls first, for some microseconds, if nobody else waits
-  /// and that lately was enough. It then runs the completion itself, which is
-  /// quicker than handing over to another thread and back.
+  /// The caller busy-polls first, for some microseconds, if no other work waits
+  /// and recent busy-polls were long enough. It then runs the completion
+  /// itself, which is quicker than handing over to another thread and back.
   spin_first,
   /// The thread polls for it. The program does not see this completion, so
   /// nothing needs to be ordered after it.
@@ -102,10 +102,10 @@ class completions {
 public:
   /// Holds the functions that the completions call.
   struct hooks {
-    /// This runs before the completions of finished work, with the event after
+    /// Runs before the completions of finished work. It gets the event after
     /// the work, if there is one, and how the work ended.
     std::function<void(CUevent, CUresult)> settled;
-    /// This runs after the completions of finished work.
+    /// Runs after the completions of finished work.
     std::function<void()> told;
   };
 
@@ -113,7 +113,7 @@ public:
   /// Runs all remaining completions with CUDA_ERROR_CONTEXT_IS_DESTROYED.
   ~completions();
 
-  /// Lets `what.tell` run when its end is reached: on the thread, or in mode
+  /// Calls `what.tell` when the work is done: on the thread, or in mode
   /// spin_first possibly on the caller. Thread-safe.
   void add(const std::shared_ptr<lane>& in, lane::entry what,
            completion_mode mode = completion_mode::polled);
@@ -125,7 +125,7 @@ public:
 
   /// Ends all waits, present and future, with this error. Thread-safe.
   void fail(CUresult why);
-  /// Stops running completions for good. Thread-safe.
+  /// Stops running completions permanently. Thread-safe.
   void freeze();
 
 private:

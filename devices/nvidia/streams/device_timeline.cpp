@@ -20,7 +20,7 @@ constexpr double ns_per_ms = 1e6;
 constexpr float far_ms = 1000;
 
 /// One thread reads the GPU's clock until a fixed number of nanoseconds has
-/// passed, so it ends by itself whatever happens to the host.
+/// passed, so it ends without the host.
 const char* const delay_ptx = R"(
 .version 7.0
 .target sm_70
@@ -51,7 +51,7 @@ status timeline::load() {
   return {};
 }
 
-/// Begins a span. Where that fails the work goes on untimed.
+/// Begins a span. If that fails, the work is not timed.
 void timeline::open(span& x, CUstream in) {
   if (std::exchange(delays_, false) && delay_ != nullptr)
     (void)api_->cuLaunchKernel(delay_, 1, 1, 1, 1, 1, 1, 0, in, nullptr,
@@ -103,7 +103,7 @@ std::vector<timeline::measured> timeline::take_done() {
 void timeline::settle() {
   std::lock_guard guard{mutex_};
   auto done = take_done();
-  // The spans are in the order in which their ends were asked for.
+  // The spans are in the order in which callers asked for their ends.
   std::ranges::sort(done, {}, &measured::begin);
   auto until = 0.0;
   auto since = -covered_;

@@ -14,8 +14,8 @@
 namespace vgpu::device::nvidia {
 
 /// Times spans of a stream's work between two timing events. A span begins with
-/// the stream's first work, and ends where somebody asks for the end or where
-/// the host is about to take long with the next work; so a span costs two
+/// the stream's first work, and ends where a caller asks for the end, or where
+/// the host is about to take long with the next work. So a span costs two
 /// records. begin(), end(), time() and delay() belong to the thread that
 /// enqueues, settle() to the thread that runs completions, and total() to any
 /// thread.
@@ -38,13 +38,13 @@ public:
   /// Implements timing_unit::delay().
   void delay() noexcept { delays_ = true; }
 
-  /// Begins a span if none is open, because work comes to the stream.
+  /// Begins a span for new work of the stream if none is open.
   void begin(span& x, CUstream in) {
     if (x.began || whom_ == timed_for::nobody) [[likely]]
       return;
     open(x, in);
   }
-  /// Ends the open span, because no more work comes for a while.
+  /// Ends the open span before a pause of the stream.
   void end(span& x, CUstream in) {
     if (x.began) [[unlikely]]
       close(x, in);

@@ -130,7 +130,7 @@ void streams::pause(stream_id id) {
     times_.end(x->timed, x->handle);
 }
 
-/// Notes that work is done that had no mark: the next work starts a new span.
+/// Notes that unmarked work is done. The next work then starts a new span.
 void streams::known_done(stream& x, std::uint64_t until) {
   x.in->raise(until);
   if (until >= x.last)
@@ -143,7 +143,7 @@ std::uint64_t streams::last_of(const stream& x) const noexcept {
 
 /// Tells whether work is known to be done. If so, it first waits until the
 /// completions of that and of earlier work have run, because one of them may
-/// bring the program the result.
+/// send the program the result.
 bool streams::is_done(const lane& in, std::uint64_t until) {
   if (in.done < until)
     return false;
@@ -247,7 +247,7 @@ status streams::record(event_id id, stream_id in) {
   if (x == nullptr)
     return unknown("stream", in);
   // A wait for the former record must not wait for this one. Only the driver
-  // waits for records of a shared event, and it tells them apart.
+  // waits for records of a shared event, and it distinguishes the records.
   if (!e->watch && e->handle.use_count() > 1) {
     auto taken = pool_.take(e->timing);
     if (!taken)
@@ -273,7 +273,7 @@ status streams::wait(stream_id in, event_id id) {
     return unknown("stream", in);
   if (!e->watch && (!e->in || e->in->done >= e->number))
     return {};
-  // Another process may take long to record it.
+  // Another process may record the event much later.
   if (e->watch)
     times_.end(x->timed, x->handle);
   worked(*x);

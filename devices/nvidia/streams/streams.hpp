@@ -88,7 +88,8 @@ private:
     std::shared_ptr<lane> in;
     std::uint32_t marks = 0; // the last value written into the lane's word
     std::uint64_t last = 0;  // the number of its last work
-    /// Belongs to the legacy stream: the last work that it waits for.
+    /// Holds the number of the last work that the legacy stream waits for.
+    /// Other streams do not use it.
     std::uint64_t after = 0;
     word_ref gate;                // the word that ends of host functions write
     std::uint32_t host_calls = 0; // last value of the gate that it awaits
@@ -100,7 +101,7 @@ private:
     stream_id of;             // the stream of its latest record
     std::shared_ptr<lane> in; // of that stream, null where never recorded
     std::uint64_t number = 0;
-    /// Belongs to an event that other processes may record: a stream that does
+    /// Holds, for an event that other processes may record, a stream that does
     /// nothing but wait for the event, so that no other stream waits. Only the
     /// driver knows whether such a record is done.
     std::shared_ptr<stream> watch{};

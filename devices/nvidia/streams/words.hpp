@@ -25,12 +25,12 @@ struct alignas(64) shared_word {
 using word_ref = std::shared_ptr<shared_word>;
 
 /// Hands out words. They are memory of the process that stays until the process
-/// ends, so that enqueued work never finds one gone. Thread-safe; the calling
-/// thread has the context current.
+/// ends, so that enqueued work never uses a freed word. Thread-safe; the
+/// calling thread has the context current.
 class shared_words {
 public:
   explicit shared_words(driver_ptr api) : api_(std::move(api)) {}
-  /// Returns a word that nobody else uses.
+  /// Returns a word that is not in use.
   result<word_ref> take();
 
 private:
