@@ -15,7 +15,8 @@ session_lease::compare(const control::lease& offered) const noexcept {
 }
 
 void session_lease::grant(const control::lease& next) {
-  if (current_)
+  // A lease whose predecessor was never fenced has served nothing.
+  if (current_ && !former_)
     former_ = current_;
   current_ = next;
   suspected_ = false;

@@ -35,8 +35,9 @@ public:
   void take_over(control::lease former) { former_ = std::move(former); }
 
   change compare(const control::lease& offered) const noexcept;
-  /// Makes `next` the current lease, and the current one the former.
-  /// Precondition: compare(next) == change::place.
+  /// Makes `next` the current lease. The current one becomes the former, unless
+  /// a worker of an earlier one is not fenced yet. Precondition: compare(next)
+  /// == change::place.
   void grant(const control::lease& next);
   /// Changes how much memory the session may use, in bytes a device.
   void resize(std::uint64_t quota) { current_->quota = quota; }

@@ -57,6 +57,19 @@ BOOST_AUTO_TEST_CASE(a_new_lease_is_trusted_and_follows_the_former) {
   BOOST_TEST(!it.follows_another());
 }
 
+BOOST_AUTO_TEST_CASE(a_worker_that_was_not_fenced_stays_the_former) {
+  session_lease it;
+  it.grant(granted(1));
+  it.grant(granted(2)); // the fence does not pass
+  it.grant(granted(3));
+  BOOST_REQUIRE(it.former().has_value());
+  BOOST_TEST(it.former()->epoch.value == 1u);
+  it.forget_former();
+  it.grant(granted(4));
+  BOOST_REQUIRE(it.former().has_value());
+  BOOST_TEST(it.former()->epoch.value == 3u);
+}
+
 BOOST_AUTO_TEST_CASE(a_lease_of_the_former_clients_epoch_needs_no_fence) {
   session_lease it;
   it.take_over(granted(4));
