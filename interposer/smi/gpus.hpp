@@ -36,6 +36,9 @@ struct snapshot {
   std::vector<gpu> gpus;
 };
 
+/// Is nvidia-smi's exit code for a wrong command line.
+inline constexpr int wrong_usage = 2;
+
 /// Says why a request failed, with nvidia-smi's exit code for it.
 struct failure {
   std::string what;

@@ -18,8 +18,8 @@ using namespace vgpu::smi;
 
 namespace {
 
-/// Names exit codes of nvidia-smi.
-constexpr int wrong_usage = 2, not_found = 6;
+/// Is nvidia-smi's exit code where no GPU matches the request.
+constexpr int not_found = 6;
 
 struct request {
   bool list = false;

@@ -10,8 +10,6 @@ namespace vgpu::smi {
 
 namespace {
 
-constexpr int wrong_usage = 2;
-
 /// Holds the vGPU and the process that fields describe. `process` may be null.
 struct row {
   const snapshot& all;
