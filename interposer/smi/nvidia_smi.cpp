@@ -92,7 +92,7 @@ std::optional<failure> check(const request& x) {
                    "--query-compute-apps",
                    wrong_usage};
   if (!queries && !x.format.empty())
-    return failure{"--format needs --query-gpu or --query-compute-apps",
+    return failure{"--format is for --query-gpu and --query-compute-apps",
                    wrong_usage};
   auto text = text_of(x, {});
   if (auto* why = std::get_if<failure>(&text))
