@@ -28,6 +28,10 @@ CUresult alloc_host(void** out, std::size_t bytes, unsigned flags) noexcept {
   });
 }
 
+bool is_allocated_by_cuda(const void* at) noexcept {
+  return locate(reinterpret_cast<std::uintptr_t>(at)).where != place::pageable;
+}
+
 CUresult register_host(void* at, std::size_t bytes, unsigned flags) noexcept {
   return in_context([&](context& x) {
     constexpr unsigned known =
@@ -38,8 +42,8 @@ CUresult register_host(void* at, std::size_t bytes, unsigned flags) noexcept {
     // A kernel on another host could not reach it.
     if ((flags & CU_MEMHOSTREGISTER_IOMEMORY) != 0)
       return CUDA_ERROR_NOT_SUPPORTED;
-    if (locate(reinterpret_cast<std::uintptr_t>(at)).where != place::pageable)
-      return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    if (is_allocated_by_cuda(at))
+      return CUDA_ERROR_INVALID_VALUE;
     return registered().add(at, bytes, flags, x.id.load());
   });
 }
@@ -172,9 +176,9 @@ CUresult mem_host_register_v1(void* p, size_t bytesize, unsigned int flags) {
 
 CUresult CUDAAPI cuMemHostUnregister(void* p) {
   return by_handle([&] {
-    if (p == nullptr)
+    if (p == nullptr || is_allocated_by_cuda(p))
       return CUDA_ERROR_INVALID_VALUE;
-    if (auto range = registered().find(p); range)
+    if (auto range = registered().beginning_at(p); range)
       host_calls().end_waits_in(reinterpret_cast<std::uintptr_t>(p),
                                 range->bytes);
     return registered().remove(p);

@@ -144,7 +144,8 @@ CUresult registered_memory::remove(const void* at) {
   {
     std::unique_lock guard{mutex_};
     if (ranges_.erase(begin) != 1)
-      return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+      return holding(at) != nullptr ? CUDA_ERROR_INVALID_VALUE
+                                    : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   }
   std::lock_guard one{showing_mutex_};
   if (auto known = shown_.find(begin); known != shown_.end()) {
@@ -171,6 +172,13 @@ registered_memory::find(const void* at) const {
   std::shared_lock guard{mutex_};
   auto known = holding(at);
   return known == nullptr ? std::nullopt : std::optional{known->second};
+}
+
+std::optional<registered_memory::range>
+registered_memory::beginning_at(const void* at) const {
+  std::shared_lock guard{mutex_};
+  auto known = ranges_.find(reinterpret_cast<std::uintptr_t>(at));
+  return known == ranges_.end() ? std::nullopt : std::optional{known->second};
 }
 
 CUresult registered_memory::device_pointer(context& in, const void* at,

@@ -30,10 +30,15 @@ public:
   /// it overlaps another one.
   CUresult add(const void* at, std::uint64_t bytes, unsigned flags,
                std::uint64_t context);
-  /// Removes a range. Waits for the work that may use it.
+  /// Removes the range that begins there. Waits for the work that may use it.
+  /// Returns CUDA_ERROR_INVALID_VALUE for an address inside a range, and
+  /// CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED for one outside.
   CUresult remove(const void* at);
   /// Finds the range that the pointer lies in.
   std::optional<range> find(const void* at) const;
+
+  /// Finds the range that begins at the pointer.
+  std::optional<range> beginning_at(const void* at) const;
 
   /// Returns in `out` the address by which kernels use the memory. Returns
   /// CUDA_ERROR_INVALID_VALUE where it is not registered, and

@@ -83,9 +83,14 @@ std::vector<char*> client_environment() {
 /// over success.
 report read_report(int from) noexcept {
   report last{ECHILD, 0};
-  for (report one; ::read(from, &one, sizeof(one)) == ssize_t{sizeof(one)};)
+  for (report one;;) {
+    auto n = ::read(from, &one, sizeof(one));
+    if (n < 0 && errno == EINTR) // by a signal handler of the program
+      continue;
+    if (n != ssize_t{sizeof(one)})
+      return last;
     last = {one.error, one.pid != 0 ? one.pid : last.pid};
-  return last;
+  }
 }
 
 } // namespace

@@ -53,9 +53,13 @@ unique_fd try_connect() {
               std::min(name.size(), sizeof(address.sun_path) - 1));
   auto bytes =
       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address),
-                       bytes) != 0)
-    return unique_fd{};
+  if (!fd)
+    return fd;
+  // A signal handler of the program may interrupt the wait for a busy client.
+  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address),
+                   bytes) != 0)
+    if (errno != EINTR)
+      return unique_fd{};
   ucred peer{};
   socklen_t length = sizeof(peer);
   if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||

@@ -105,6 +105,29 @@ void host_memory(report& out) {
       << cuMemFreeHost(reinterpret_cast<void*>(bad_address));
 }
 
+void registered_allocations(report& out) {
+  constexpr size_t bytes = 16384;
+  use_device();
+  void* pinned = nullptr;
+  require(cuMemHostAlloc(&pinned, bytes, 0), "cuMemHostAlloc");
+  CUdeviceptr managed = 0;
+  require(cuMemAllocManaged(&managed, bytes, CU_MEM_ATTACH_GLOBAL),
+          "cuMemAllocManaged");
+  auto device = allocate(bytes);
+  for (auto* p : {pinned, reinterpret_cast<void*>(managed),
+                  reinterpret_cast<void*>(device)})
+    out << cuMemHostRegister(p, 4096, 0) << cuMemHostUnregister(p);
+}
+
+void registered_parts(report& out) {
+  use_device();
+  alignas(4096) static char pages[4 * 4096];
+  out << cuMemHostRegister(pages, 8192, 0) << cuMemHostUnregister(pages + 4096)
+      << cuMemHostRegister(pages + 4096, 8192, 0) << cuMemFreeHost(pages)
+      << cuMemHostUnregister(pages) << cuMemHostRegister(pages + 100, 1000, 0)
+      << cuMemHostUnregister(pages) << cuMemHostUnregister(pages + 100);
+}
+
 void mapped_addresses(report& out) {
   constexpr size_t granule = size_t{2} << 20;
   use_device();
@@ -159,6 +182,21 @@ constexpr truth_case cases[] = {
      "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED CUDA_SUCCESS "
      "CUDA_ERROR_INVALID_VALUE",
      host_memory},
+    {"registered_allocations",
+     "MemHostRegister and Unregister of pinned, managed and device memory",
+     "CUDA_ERROR_INVALID_VALUE CUDA_ERROR_INVALID_VALUE "
+     "CUDA_ERROR_INVALID_VALUE CUDA_ERROR_INVALID_VALUE "
+     "CUDA_ERROR_INVALID_VALUE CUDA_ERROR_INVALID_VALUE",
+     registered_allocations},
+    {"registered_parts",
+     "MemHostRegister two pages, Unregister the second, Register an overlap, "
+     "FreeHost, Unregister; Register inside a page, Unregister the page, the "
+     "place",
+     "CUDA_SUCCESS CUDA_ERROR_INVALID_VALUE "
+     "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED CUDA_ERROR_INVALID_VALUE "
+     "CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED "
+     "CUDA_SUCCESS",
+     registered_parts},
     {"mapped_addresses",
      "MemAddressReserve bad size/alignment, MemCreate(0); reserve, create, map "
      "without access, then MemsetD8, MemcpyHtoD",

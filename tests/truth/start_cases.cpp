@@ -2,6 +2,8 @@
 #include "truth_case.hpp"
 
 #include <bit>
+#include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <string>
@@ -57,6 +59,30 @@ void error_texts(report& out) {
       << (name ? name : "null");
   if (cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, &text) == CUDA_SUCCESS)
     out << "'" + std::string(text) + "'";
+}
+
+/// Reports how many codes have a name, and FNV-1a over all lines
+/// `CODE NAME TEXT`.
+void all_error_texts(report& out) {
+  constexpr int codes = 10'000;
+  auto digest = std::uint64_t{0xcbf29ce484222325};
+  auto count = 0;
+  for (int code = 0; code < codes; ++code) {
+    const char* name = nullptr;
+    const char* text = nullptr;
+    auto value = std::bit_cast<CUresult>(code);
+    if (cuGetErrorName(value, &name) != CUDA_SUCCESS ||
+        cuGetErrorString(value, &text) != CUDA_SUCCESS)
+      continue;
+    ++count;
+    for (unsigned char c :
+         std::to_string(code) + " " + name + " " + text + "\n")
+      digest = (digest ^ c) * 0x100000001b3;
+  }
+  char line[64];
+  std::snprintf(line, sizeof line, "%d texts, digest %016llx", count,
+                static_cast<unsigned long long>(digest));
+  out << line;
 }
 
 void look_ups(report& out) {
@@ -141,6 +167,8 @@ constexpr truth_case cases[] = {
      "rc CUDA_ERROR_INVALID_VALUE ptr null 'an illegal memory access was "
      "encountered'",
      error_texts},
+    {"all_error_texts", "GetErrorName and GetErrorString of each code",
+     "101 texts, digest 3a838bbd24669260", all_error_texts},
     {"look_ups",
      "GetProcAddress: unknown name, empty name, version 0, version too old "
      "(cuLibraryLoadData@11000), unknown name's status",

@@ -131,7 +131,8 @@ status execute_call(dispatch_context& on, const call::read_managed& x) {
       [sink = on.session.sink, health = on.session.health, who = on.who(),
        place = *place, bytes = x.bytes, offset = x.to.offset](CUresult result) {
         if (health->note(*sink, result))
-          sink->deliver(who, result, bytes, place, offset, 0);
+          sink->deliver(who, result, bytes,
+                        result == CUDA_SUCCESS ? place : landing{}, offset, 0);
       });
 }
 

@@ -149,7 +149,9 @@ status execute_call(dispatch_context& on, const call::read& x) {
     auto digest =
         keep && result == CUDA_SUCCESS ? fold_digest(row_hash(place.bytes)) : 0;
     if (health->note(*sink, result))
-      sink->deliver(who, result, place.bytes.size(), here, offset + at, digest);
+      sink->deliver(who, result, place.bytes.size(),
+                    result == CUDA_SUCCESS ? here : landing{}, offset + at,
+                    digest);
   };
   if (is_flat(x.from, x.size))
     return read_parts(on, x.stream.id, x.from.address, place->bytes, arrived);

@@ -199,7 +199,7 @@ void forwarded_answers::deliver(const waiter& who, CUresult result,
        .where = data::answer::place::arena,
        .at = arena_offset,
        .digest = digest},
-      result == CUDA_SUCCESS ? what : landing{});
+      what);
 }
 
 landing forwarded_answers::land_host(device_address, std::uint64_t bytes) {

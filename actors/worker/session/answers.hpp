@@ -61,8 +61,9 @@ public:
   /// Delivers a part of an answer, to this offset of the arena. deliver() gets
   /// the last part.
   virtual void deliver_part(const waiter&, const landing&, std::uint64_t) {}
-  /// Answers with the bytes that have landed. `digest` covers all of them
-  /// (answer_digest.hpp).
+  /// Answers with the bytes that have landed, whatever the result is: a refused
+  /// module brings its error text. A call that failed before it wrote the bytes
+  /// passes an empty landing. `digest` covers all of them (answer_digest.hpp).
   virtual void deliver(const waiter& who, CUresult result, std::uint64_t value,
                        const landing& what, std::uint64_t arena_offset,
                        std::uint32_t digest) = 0;

@@ -215,6 +215,26 @@ BOOST_AUTO_TEST_CASE(host_memory_is_registered_once) {
              CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 
+BOOST_AUTO_TEST_CASE(a_part_of_registered_memory_is_not_unregistered) {
+  std::vector<char> page(8192);
+  REQUIRE_OK(cuMemHostRegister(page.data(), 8192, 0));
+  CHECK_CODE(cuMemHostUnregister(page.data() + 4096), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE_OK(cuMemHostUnregister(page.data()));
+}
+
+BOOST_AUTO_TEST_CASE(memory_of_cuda_is_not_registered) {
+  void* pinned = nullptr;
+  REQUIRE_OK(cuMemHostAlloc(&pinned, 8192, 0));
+  CUdeviceptr device = 0;
+  REQUIRE_OK(cuMemAlloc(&device, 8192));
+  for (auto* p : {pinned, reinterpret_cast<void*>(device)}) {
+    CHECK_CODE(cuMemHostRegister(p, 4096, 0), CUDA_ERROR_INVALID_VALUE);
+    CHECK_CODE(cuMemHostUnregister(p), CUDA_ERROR_INVALID_VALUE);
+  }
+  REQUIRE_OK(cuMemFree(device));
+  REQUIRE_OK(cuMemFreeHost(pinned));
+}
+
 BOOST_AUTO_TEST_CASE(pools_allocate_and_free_in_stream_order) {
   CUmemoryPool pool = nullptr;
   REQUIRE_OK(cuDeviceGetDefaultMemPool(&pool, 0));

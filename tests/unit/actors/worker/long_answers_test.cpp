@@ -5,6 +5,8 @@
 #include <boost/test/data/test_case.hpp>
 
 #include <algorithm>
+#include <span>
+#include <string_view>
 #include <vector>
 
 using namespace vgpu;
@@ -119,6 +121,19 @@ BOOST_AUTO_TEST_CASE(a_worker_bounds_the_answers_that_it_keeps) {
     BOOST_TEST(answers.congested()); // it may have to send them again
   answers.acknowledge(answers.count());
   BOOST_TEST(!answers.congested());
+}
+
+BOOST_AUTO_TEST_CASE(a_failed_answer_brings_its_payload) {
+  forwarded_answers answers{[] {}};
+  constexpr std::string_view text = "ptxas error: undeclared_thing";
+  auto place = answers.land({.offset = 64, .bytes = 4096}, text.size());
+  BOOST_REQUIRE(place.ok());
+  std::ranges::copy(std::as_bytes(std::span{text}), place->bytes.begin());
+  answers.deliver({1, {0}}, CUDA_ERROR_INVALID_PTX, text.size(), *place, 64, 0);
+  auto sent = answers.next();
+  BOOST_REQUIRE(sent.has_value());
+  BOOST_TEST((sent->head.result == CUDA_ERROR_INVALID_PTX));
+  BOOST_TEST(std::ranges::equal(sent->payload, std::as_bytes(std::span{text})));
 }
 
 BOOST_AUTO_TEST_CASE(short_answers_travel_whole) {
