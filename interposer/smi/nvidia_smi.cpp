@@ -88,7 +88,7 @@ int answer(const request& x) {
 std::optional<failure> check(const request& x) {
   auto queries = !x.gpu_fields.empty() || !x.process_fields.empty();
   if (x.list + !x.gpu_fields.empty() + !x.process_fields.empty() > 1)
-    return failure{"give only one of -L, --query-gpu and "
+    return failure{"ask one thing at a time: -L, --query-gpu or "
                    "--query-compute-apps",
                    wrong_usage};
   if (!queries && !x.format.empty())
