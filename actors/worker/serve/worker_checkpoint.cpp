@@ -210,9 +210,12 @@ void worker_checkpoint::hand_over(std::uint64_t bytes,
   files_.note_written();
   phase_ =
       wanted_.go_on ? checkpoint_phase::running : checkpoint_phase::stopped;
-  client_.tell(news, files_.handed_over());
-  if (client_.is_on_this_host())
-    files_.note_taken(wanted_.go_on);
+  // A client would resume a session whose checkpoint it did not order.
+  if (is_ordered_by_client()) {
+    client_.tell(news, files_.handed_over());
+    if (client_.is_on_this_host())
+      files_.note_taken(wanted_.go_on);
+  }
   to_.ended({});
 }
 

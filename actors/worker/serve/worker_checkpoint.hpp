@@ -90,6 +90,9 @@ private:
   /// Says what is checkpointed.
   enum class subject : std::uint8_t { state, process };
 
+  /// Returns whether a client ordered the checkpoint, and not a question to the
+  /// vGPU state actor. Orders of clients have a number.
+  bool is_ordered_by_client() const noexcept { return wanted_.order != 0; }
   void tell(phase_told now);
   bool lends() const;
 
