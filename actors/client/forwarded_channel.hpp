@@ -125,8 +125,7 @@ private:
   std::uint64_t sent_ = 0;     // calls before it were sent
   std::uint64_t executed_ = 0; // earlier calls are not needed any more
   std::uint64_t answers_seen_ = 0;
-  std::uint64_t acknowledged_ =
-      0; // answers that were acknowledged to the worker
+  std::uint64_t acknowledged_ = 0; // answers, as the worker knows
   std::uint64_t unacknowledged_bytes_ = 0;
   reorder_buffer<answer_in_order> early_answers_;
 
@@ -139,8 +138,8 @@ private:
   bool second_taken_ = false;     // the worker has joined it to the session
   bool second_fails_ = false;     // its port has no listener
   bool by_second_ = false;        // the last long payload used it
-  std::uint64_t long_bytes_ =
-      0; // of payloads on both connections since it was lost
+  /// Counts the bytes of payloads on both connections since it was lost.
+  std::uint64_t long_bytes_ = 0;
 
   // Hold the result of the last wait. The items of the first connection come
   // before those of the second.

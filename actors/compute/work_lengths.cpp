@@ -32,7 +32,7 @@ constexpr double largest_error = 4;
 constexpr unsigned few_times = 3;
 /// Gives the length in ns below which a measurement says little, because clocks
 /// and the threads that read them are not exact.
-constexpr share_ns longest_unreported = 500'000;
+constexpr share_ns least_measured = 500'000;
 /// Gives the number of pieces after which learn() runs.
 constexpr std::size_t most_done = 512;
 /// Gives the number of kinds above which all are forgotten.
@@ -164,9 +164,9 @@ void work_lengths::saw(const std::vector<work_key>& what,
   done_predicted_.worked += predicted.worked;
   done_took_.held += took.held;
   done_took_.worked += took.worked;
-  auto told =
-      std::max(done_took_.held, done_predicted_.held) >= longest_unreported;
-  if ((idle && told) || done_since_.size() >= most_done)
+  auto is_long_enough =
+      std::max(done_took_.held, done_predicted_.held) >= least_measured;
+  if ((idle && is_long_enough) || done_since_.size() >= most_done)
     learn();
 }
 

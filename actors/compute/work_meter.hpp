@@ -35,8 +35,8 @@ class work_meter final : public device::meter {
     clock::duration total{0};
     clock::time_point since;
     /// Holds the total that the device reported at the last read.
-    std::chrono::nanoseconds told{0};
-    /// Says when `told` grew last.
+    std::chrono::nanoseconds reported{0};
+    /// Says when `reported` grew last.
     clock::time_point changed_at;
     std::chrono::nanoseconds shown{0};
 
@@ -67,13 +67,13 @@ class work_meter final : public device::meter {
     std::chrono::nanoseconds busy() {
       std::lock_guard guard{lock};
       auto now = clock::now();
-      auto time_now = times ? times->timed(device::timed_for::account) : told;
-      if (time_now != std::exchange(told, time_now))
+      auto latest = times ? times->timed(device::timed_for::account) : reported;
+      if (latest != std::exchange(reported, latest))
         changed_at = now;
       auto going = clock::duration{0};
       if (open.load())
         going = now - (timed ? std::max(since, changed_at) : since);
-      return shown = std::max(shown, total + told + going);
+      return shown = std::max(shown, total + reported + going);
     }
   };
 

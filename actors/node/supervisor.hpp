@@ -61,8 +61,8 @@ struct supervisor_state {
     /// Holds a resize to send to the worker as soon as it is connected.
     std::optional<control::resize_session> resized;
     bool reported = false; // the manager knows that it started, or failed
-    std::chrono::steady_clock::time_point
-        due; // for its hello or its end, by stage
+    /// Holds the deadline of its hello or of its end, by stage.
+    std::chrono::steady_clock::time_point due;
     /// Holds the order of a later epoch, which begins when this process is
     /// dead.
     std::optional<control::start_worker> next;

@@ -11,8 +11,8 @@
 #define VGPU_STUB_sync(symbol, why)
 #define VGPU_STUB_refused(symbol, why)                                         \
   extern "C" __attribute__((visibility("default"))) int symbol() {             \
-    static vgpu::interposer::logged_once told;                                 \
-    return vgpu::interposer::refuse(#symbol, why, told);                       \
+    static vgpu::interposer::logged_once logged;                               \
+    return vgpu::interposer::refuse(#symbol, why, logged);                     \
   }
 
 #define VGPU_CALL(symbol, base, version, flavour, served, more, why)           \

@@ -92,9 +92,9 @@ CUresult check_kind(const array_shape& x) noexcept {
   if ((x.flags & ~(known | foreign)) != 0)
     return CUDA_ERROR_INVALID_VALUE;
   if ((x.flags & foreign) != 0 || is_foreign_format(x.format)) {
-    static logged_once told;
+    static logged_once logged;
     return static_cast<CUresult>(
-        refuse("an array", "sparse, deferred, or of planes or blocks", told));
+        refuse("an array", "sparse, deferred, or of planes or blocks", logged));
   }
   auto gather = (x.flags & CUDA_ARRAY3D_TEXTURE_GATHER) != 0;
   if (element_bytes(x.format, x.channels) == 0 || x.width == 0 ||

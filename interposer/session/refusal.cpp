@@ -7,11 +7,11 @@
 
 namespace vgpu::interposer {
 
-int refuse(const char* symbol, const char* why, logged_once& told) noexcept {
+int refuse(const char* symbol, const char* why, logged_once& logged) noexcept {
   auto now = process::phase_error();
   try {
     auto text = std::string{symbol} + " is not supported (" + why + ")";
-    if (logs(log_level::error) && !told.exchange(true))
+    if (logs(log_level::error) && !logged.exchange(true))
       log_line(log_level::error, text);
     if (now == CUDA_SUCCESS) {
       the_driver_log().add(CU_LOG_LEVEL_ERROR, text);

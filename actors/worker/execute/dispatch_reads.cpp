@@ -148,10 +148,10 @@ status execute_call(dispatch_context& on, const call::read& x) {
     idle();
     auto digest =
         keep && result == CUDA_SUCCESS ? fold_digest(row_hash(place.bytes)) : 0;
+    if (result != CUDA_SUCCESS)
+      here = {}; // The device has not written these bytes.
     if (health->note(*sink, result))
-      sink->deliver(who, result, place.bytes.size(),
-                    result == CUDA_SUCCESS ? here : landing{}, offset + at,
-                    digest);
+      sink->deliver(who, result, place.bytes.size(), here, offset + at, digest);
   };
   if (is_flat(x.from, x.size))
     return read_parts(on, x.stream.id, x.from.address, place->bytes, arrived);

@@ -173,8 +173,8 @@ void wrong() {
     EXPECT(reinterpret_cast<size_t>(l.values[1]) > 0);
   }
   {
-    linker
-        l; // has a duplicate definition, reported at completion at the latest
+    // A duplicate definition is reported at completion at the latest.
+    linker l;
     CHECK(l.add(library));
     void* image = nullptr;
     if (l.add(library) == CUDA_SUCCESS)
