@@ -1,6 +1,7 @@
 #include "interposer/memory/managed.hpp"
 
 #include "interposer/memory/memory_part.hpp"
+#include "interposer/session/own_thread.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 
@@ -69,8 +70,26 @@ bool managed_memory::open() {
   ::madvise(at, size, MADV_DONTDUMP);
   room_ = here().arena().take(longest_run * block_bytes);
   beyond_ = windows;
+  choose_service();
   file_ = std::move(file);
   return true;
+}
+
+/// Chooses who serves the touches. Without a thread it is the signal's handler.
+void managed_memory::choose_service() {
+  faults_ = page_faults::open(permitted_fault_service());
+  if (faults_ && !start_own_thread([this] { serve(); }))
+    faults_.reset();
+  constexpr auto text = [](const std::optional<page_faults>& x) {
+    if (!x)
+      return "a handler of SIGSEGV; system calls fail with EFAULT there";
+    return x->service() == fault_service::kernel
+               ? "a thread, for the program and its system calls"
+               : "a thread; system calls fail with EFAULT there";
+  };
+  log_line(log_level::info,
+           std::string{"managed memory's faults are served by "} +
+               text(faults_));
 }
 
 std::optional<std::uint64_t> managed_memory::offset_of(device_address begin,
@@ -89,22 +108,30 @@ bool managed_memory::insert(device_address begin, std::uint64_t bytes,
   auto offset = offset_of(begin, bytes);
   if (!offset)
     return false;
-  auto access = first == block::fresh ? PROT_READ | PROT_WRITE : PROT_NONE;
+  if (!faults_)
+    watch_managed_memory();
+  auto access =
+      first == block::fresh || faults_ ? PROT_READ | PROT_WRITE : PROT_NONE;
   auto place = in_window(begin) ? MAP_FIXED : MAP_FIXED_NOREPLACE;
   auto* at = ::mmap(as_pointer(begin), bytes, access,
                     MAP_SHARED | MAP_NORESERVE | place, file_.get(),
                     static_cast<off_t>(*offset));
   if (at == MAP_FAILED)
     return false;
-  if (at != as_pointer(begin)) {
+  auto watched = faults_ && first == block::at_device;
+  if (at != as_pointer(begin) || (watched && !faults_->watch(begin, bytes))) {
     ::munmap(at, bytes);
     return false;
   }
+  // A forked child has no part in it: its touches would move nothing, and its
+  // writes would go to the parent's bytes.
+  ::madvise(at, bytes, MADV_DONTFORK);
   region fresh{.bytes = bytes,
                .offset = *offset,
                .device = device,
                .pieces = {},
-               .blocks = std::vector<block>(blocks_in(bytes), first)};
+               .blocks = std::vector<block>(blocks_in(bytes), first),
+               .watched = watched};
   regions_.emplace(begin, std::move(fresh));
   regions_there_.fetch_add(1);
   return true;
@@ -112,7 +139,6 @@ bool managed_memory::insert(device_address begin, std::uint64_t bytes,
 
 CUresult managed_memory::add_allocation(const piece& what,
                                         std::uint8_t device) {
-  watch_managed_memory();
   std::lock_guard guard{mutex_};
   if (!open() ||
       !insert(what.address, page_behind(what.bytes), device, block::fresh))
@@ -125,7 +151,6 @@ CUresult managed_memory::add_allocation(const piece& what,
 
 bool managed_memory::add_variables(std::span<const piece> what,
                                    std::uint8_t device) {
-  watch_managed_memory();
   std::lock_guard guard{mutex_};
   if (!open())
     return false;
@@ -230,11 +255,12 @@ void managed_memory::hand_over(device_address at, std::uint64_t bytes) {
   give(first, regions_.lower_bound(at + bytes));
 }
 
-/// Gives the device the parts of these regions that the host has. It protects
+/// Gives the device the parts of these regions that the host has. It closes
 /// adjacent regions together, because a program may have thousands of them.
 void managed_memory::give(region_map::iterator first,
                           region_map::iterator last) {
-  watch_managed_memory();
+  if (!faults_)
+    watch_managed_memory();
   for (auto i = first; i != last;) {
     if (!i->second.at_host) {
       ++i;
@@ -244,7 +270,7 @@ void managed_memory::give(region_map::iterator first,
     auto end = i->first;
     for (; i != last && i->second.at_host && i->first == end; ++i)
       end += i->second.bytes;
-    ::mprotect(as_pointer(run->first), end - run->first, PROT_NONE);
+    close(run, i, end - run->first);
     for (; run != i; ++run) {
       send(*run);
       std::fill(run->second.blocks.begin(), run->second.blocks.end(),
@@ -253,6 +279,21 @@ void managed_memory::give(region_map::iterator first,
       at_host_.fetch_sub(1);
     }
   }
+}
+
+/// Closes adjacent regions, of so many bytes, to the host.
+void managed_memory::close(region_map::iterator first,
+                           region_map::iterator last, std::uint64_t bytes) {
+  auto at = first->first;
+  if (!faults_) {
+    ::mprotect(as_pointer(at), bytes, PROT_NONE);
+    return;
+  }
+  if (std::any_of(first, last, [](auto& x) { return !x.second.watched; }))
+    faults_->watch(at, bytes);
+  for (auto i = first; i != last; ++i)
+    i->second.watched = true;
+  faults_->close(at, bytes);
 }
 
 void managed_memory::send(const region_map::value_type& x) {
@@ -319,34 +360,78 @@ bool managed_memory::touch(device_address at, bool writes) noexcept {
   auto known = find(at);
   if (known == regions_.end())
     return false;
-  auto& [begin, x] = *known;
+  return let_in(*known, at, writes);
+}
+
+/// Moves the block at this address to the host. Returns false where it cannot
+/// be opened, for instance because the process has too many mappings. Then the
+/// program gets its fault.
+bool managed_memory::let_in(region_map::value_type& to, device_address at,
+                            bool writes) {
+  auto& [begin, x] = to;
   auto first = static_cast<std::size_t>((at - begin) / block_bytes);
   auto last = first + 1;
   switch (x.blocks[first]) {
   case block::fresh:
   case block::writable:
     // Another thread has fetched the block already.
-    return true;
+    return open_page(at, true);
   case block::readable:
     if (!writes)
-      return true;
+      return open_page(at, false);
     break;
   case block::at_device:
     last = run_from(x, first);
-    fetch(*known, first, last);
+    fetch(to, first, last);
     break;
   }
-  auto from = first * block_bytes;
-  auto bytes = std::min<std::uint64_t>(last * block_bytes, x.bytes) - from;
-  auto access = writes ? PROT_READ | PROT_WRITE : PROT_READ;
-  if (::mprotect(as_pointer(begin + from), bytes, access) != 0)
-    // The process has too many mappings, so the program gets its fault.
-    return false;
+  // It is noted first, because the program continues as soon as the blocks are
+  // open, and asks at its next launch whether the host has some.
   std::fill(x.blocks.begin() + static_cast<std::ptrdiff_t>(first),
             x.blocks.begin() + static_cast<std::ptrdiff_t>(last),
             writes ? block::writable : block::readable);
   note_at_host(x);
-  return true;
+  return open_blocks(to, first, last, writes);
+}
+
+/// Opens the page again of a block that the host has. The kernel may drop a
+/// page's mapping at any time, as a program may (MADV_DONTNEED).
+bool managed_memory::open_page(device_address at, bool for_writes) {
+  return !faults_ || faults_->open(page_of(at), page, for_writes);
+}
+
+bool managed_memory::open_blocks(region_map::value_type& in, std::size_t first,
+                                 std::size_t last, bool for_writes) {
+  auto& [begin, x] = in;
+  auto at = begin + first * block_bytes;
+  auto bytes =
+      std::min<std::uint64_t>(begin + x.bytes, begin + last * block_bytes) - at;
+  if (!faults_)
+    return ::mprotect(as_pointer(at), bytes,
+                      for_writes ? PROT_READ | PROT_WRITE : PROT_READ) == 0;
+  // The file needs all pages, also those that were never written.
+  ::madvise(bytes_of(x, begin, at, bytes).data(), bytes, MADV_POPULATE_READ);
+  return faults_->open(at, bytes, for_writes);
+}
+
+void managed_memory::serve() {
+  while (auto what = faults_->next())
+    serve(*what);
+  log_line(log_level::error, "the program has closed the descriptor by which "
+                             "managed memory is served");
+  for (;;)
+    ::pause();
+}
+
+void managed_memory::serve(const page_faults::touch& what) noexcept {
+  std::lock_guard guard{mutex_};
+  auto known = find(what.at);
+  auto begin = page_of(what.at);
+  if (known != regions_.end() && !let_in(*known, what.at, what.writes))
+    // The program gets its fault.
+    ::mprotect(as_pointer(begin), page, PROT_NONE);
+  // The program may have freed the memory.
+  faults_->wake(begin, page);
 }
 
 /// Returns the end of a run of device blocks that begins at `at`. The run is as

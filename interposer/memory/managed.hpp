@@ -2,6 +2,7 @@
 // the two owns the current bytes.
 #pragma once
 
+#include "interposer/memory/page_faults.hpp"
 #include "interposer/session/reply_slots.hpp"
 #include "schema/base/ids.hpp"
 #include "schema/log/session_area.hpp"
@@ -32,7 +33,10 @@ namespace vgpu::interposer {
 /// All managed memory is one file, mapped twice: where the program sees it, and
 /// a second time, always writable, for this class alone. So this class fills a
 /// page before it gives the program access, and removes that access before it
-/// reads a page. Thread-safe.
+/// reads a page.
+///
+/// Where the kernel permits it, a thread of this class serves the touches
+/// (page_faults), and the handler of SIGSEGV otherwise. Thread-safe.
 class managed_memory {
 public:
   /// Describes a range of managed memory. Its pages may also hold bytes that
@@ -85,10 +89,15 @@ private:
     std::vector<piece> pieces;
     std::vector<block> blocks;
     bool at_host = false;
+    // Whether page_faults watches it, which begins when the device first has it
+    bool watched = false;
   };
   using region_map = std::map<device_address, region>;
 
   bool open();
+  void choose_service();
+  [[noreturn]] void serve();
+  void serve(const page_faults::touch& what) noexcept;
   bool insert(device_address begin, std::uint64_t bytes, std::uint8_t device,
               block first);
   bool add_page_run(std::span<const piece> what, std::uint8_t device);
@@ -97,6 +106,12 @@ private:
                                          std::uint64_t bytes);
   void note_at_host(region& x);
   void give(region_map::iterator first, region_map::iterator last);
+  void close(region_map::iterator first, region_map::iterator last,
+             std::uint64_t bytes);
+  bool let_in(region_map::value_type& to, device_address at, bool writes);
+  bool open_page(device_address at, bool for_writes);
+  bool open_blocks(region_map::value_type& in, std::size_t first,
+                   std::size_t last, bool for_writes);
   void send(const region_map::value_type& x);
   void send_blocks(const region_map::value_type& x, std::size_t first,
                    std::size_t last, bool fresh);
@@ -114,6 +129,8 @@ private:
   inline static std::atomic<std::uint32_t> regions_there_{0};
 
   std::mutex mutex_;
+  // Is set before there are regions, and never changed then.
+  std::optional<page_faults> faults_;
   unique_fd file_;
   mapping all_; // of the whole file
   // The file offset of the next region outside the windows
@@ -127,7 +144,8 @@ private:
 /// made.
 managed_memory& managed() noexcept;
 
-/// Starts to handle SIGSEGV, so that touched managed memory moves to the host.
+/// Starts to handle SIGSEGV, so that touched managed memory moves to the host
+/// although no thread serves the touches.
 /// Other faults go to the previous handler. The next use of managed memory
 /// repeats this where the program has set another handler since.
 void watch_managed_memory() noexcept;

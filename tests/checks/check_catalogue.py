@@ -28,11 +28,12 @@ REFUSE = OURS + "refuse"
 OCCASION = re.compile(r"on_occasion<\(vgpu::occasion\)(\d+),")
 # Any call waits when all slots or the log are full, so the code behind the
 # first two does not count for its class. The others only take addresses of
-# functions, for later calls, for a signal handler and for a thread of the
+# functions, for later calls, for a signal handler and for threads of the
 # interposer.
 ENDS = (OURS + "reply_slots::take", "vgpu::log_writer::make_room",
         OURS + "driver_state::driver_state", "cuGetExportTable",
         OURS + "watch_managed_memory",
+        OURS + "managed_memory::choose_service",
         OURS + "{unnamed}::conditional_launch::take_turn")
 # Functions that run code of a folder above, by a registered pointer or as a
 # virtual function. Each name must be in the library, or this table is out of
