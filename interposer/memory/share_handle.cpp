@@ -73,7 +73,11 @@ std::optional<share_descriptor> read_descriptor(int file, std::uint64_t kind) {
 
 bool is_given(const unique_fd& kept) noexcept {
   pollfd one{kept.get(), 0, 0};
-  return ::poll(&one, 1, 0) == 0;
+  auto n = 0;
+  // Even a poll that does not wait is interrupted by a pending signal.
+  while ((n = ::poll(&one, 1, 0)) < 0 && errno == EINTR)
+    continue;
+  return n == 0;
 }
 
 std::uint64_t random_serial() {

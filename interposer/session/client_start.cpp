@@ -56,11 +56,13 @@ void tell(int to, const report& what) noexcept {
   ::fcntl(kept, F_SETFD, FD_CLOEXEC);
   ::syscall(SYS_close_range, static_cast<unsigned>(kept + 1), ~0U, 0U);
   [[maybe_unused]] auto moved = ::chdir("/");
+  // The program's handlers must not run here, so they go before any signal is
+  // let through.
+  for (int i = 1; i < NSIG; ++i)
+    ::signal(i, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (int i = 1; i < NSIG; ++i)
-    ::signal(i, SIG_DFL);
   ::execve(path, arguments, environment);
   tell(kept, {errno, 0});
   ::_exit(127);
@@ -125,7 +127,13 @@ result<unique_fd> start_client(const std::string& program) {
   auto environment = client_environment();
   const auto* path = program.c_str();
   auto to = writing.get();
+  // No handler of the program runs in the children.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   auto middle = quiet_fork();
+  if (middle != 0)
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (middle == 0) {
     if (quiet_fork() == 0)
       become_client(path, arguments.data(), environment.data(), to);

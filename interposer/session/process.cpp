@@ -3,6 +3,7 @@
 #include "interposer/session/driver_log.hpp"
 #include "interposer/session/error_texts.hpp"
 #include "interposer/session/session.hpp"
+#include "interposer/session/write_all.hpp"
 #include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
@@ -137,7 +138,7 @@ void log_line(log_level level, std::string_view text) noexcept {
     auto line = "vgpu[" + std::to_string(::getpid()) + "]: ";
     line += text;
     line += '\n';
-    [[maybe_unused]] auto n = ::write(STDERR_FILENO, line.data(), line.size());
+    write_all(STDERR_FILENO, line);
   } catch (const std::exception&) {
     // Memory is short, so the line is dropped.
   }

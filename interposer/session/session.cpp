@@ -3,6 +3,7 @@
 #include "interposer/session/process.hpp"
 #include "interposer/session/session_part.hpp"
 #include "interposer/session/visible_devices.hpp"
+#include "interposer/session/write_all.hpp"
 #include "schema/base/sizes.hpp"
 
 #include <xxhash.h>
@@ -225,9 +226,7 @@ void session::deliver_console() {
       continue;
     std::lock_guard guard{console_mutex_};
     auto text = area_.take_text(where);
-    auto* to = where == console::output ? stdout : stderr;
-    std::fwrite(text.data(), 1, text.size(), to);
-    std::fflush(to);
+    print_all(where == console::output ? stdout : stderr, text);
   }
 }
 
