@@ -41,12 +41,13 @@ struct shape_limits {
 };
 
 const shape_limits& limits_of(int device) {
-  static const auto all = [] {
+  // Nothing destroys it, because threads launch while the program exits.
+  static const auto& all = *new auto{[] {
     std::vector<shape_limits> made;
     for (const auto& d : process::the_session().devices())
       made.emplace_back(d);
     return made;
-  }();
+  }()};
   return all[static_cast<std::size_t>(device)];
 }
 
