@@ -1,5 +1,6 @@
 // A timer interrupts the program's system calls thousands of times a second,
 // with a handler that does not have them restarted.
+// nvcc: -lcuda
 #include "../check.hpp"
 
 #include <cuda.h>
