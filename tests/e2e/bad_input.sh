@@ -311,7 +311,7 @@ nobody_at() { # ENDPOINT
 # Checks that a command fails at once, with any status and a message.
 refused() { # COMMAND...
   local got=0
-  timeout 20 "$vgpu" "$@" </dev/null >/dev/null 2>"$work/out/stderr" || got=$?
+  timeout -k 5 "$patience" "$vgpu" "$@" </dev/null >/dev/null 2>"$work/out/stderr" || got=$?
   ((got >= 1 && got <= 3)) || fail "vgpu $* ended with $got"
   refused_briefly "endpoint|no manager answers at"
 }
@@ -406,7 +406,7 @@ make_noise() {
   servants >"$work/out/before"
   every_socket | sort -u >"$work/out/every_socket"
   while read -r where; do
-    timeout 60 "$build/tests/e2e/noise" "$where" "$noise_seed" 25 </dev/null \
+    timeout -k 5 "$patience" "$build/tests/e2e/noise" "$where" "$noise_seed" 25 </dev/null \
       >>"$work/out/noise" 2>&1 ||
       fail "noise to $where ended with $?: $(<"$work/out/noise")," \
         "processes before: $(<"$work/out/before")," \
@@ -428,7 +428,7 @@ run_in_noise() { # CLUSTER-OPTION...
   noise_seed=${E2E_SEED:-1} noise_made=0
   undisturbed_heat undisturbed "${arguments[@]}"
   cluster_up --nodes 2 "$@"
-  follow_program disturbed 90 "$vgpu" run -- "$heat" "${arguments[@]}"
+  follow_program disturbed "$vgpu" run -- "$heat" "${arguments[@]}"
   ((program_status == 0)) || fail "heat ended with $program_status"
   same undisturbed disturbed || fail "heat prints other lines"
   ((noise_made == 3)) || fail "noise only $noise_made times"

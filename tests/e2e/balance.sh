@@ -17,11 +17,11 @@ begin_programs() {
   local i
   pids=()
   for ((i = 0; i < vgpus; ++i)); do
-    timeout -k 5 60 "$vgpu" run -- "$steady" "$work/tmp/stop" </dev/null \
+    timeout -k 5 "$life" "$vgpu" run -- "$steady" "$work/tmp/stop" </dev/null \
       >"$work/out/steady$i" 2>"$work/out/steady$i.err" &
     pids+=($!)
   done
-  until_true 20 status_is \
+  until_true status_is \
     "[.vgpus[].sessions[] | select(.state == \"running\" and .calls > 0)]
       | length == $vgpus" || fail "not all programs run: $(status .vgpus)"
 }
@@ -41,7 +41,7 @@ join_node() { # NAME
     --manager "$VGPU_MANAGER" --device "${E2E_DEVICE:-cpu}" \
     --run-dir "$run_dir" </dev/null >"$work/out/node-$1" 2>&1 &
   second_node=$!
-  until_true 10 status_is \
+  until_true status_is \
     ".nodes[] | select(.name == \"$1\") | .state == \"alive\"" ||
     fail "node $1 did not join: $(<"$work/out/node-$1")"
 }
@@ -60,13 +60,19 @@ balanced() {
     jq -s 'map(select(.kind == "session-balanced")) | length'
 }
 
-is_even() { [[ $(spread) == "4 4" ]] && (($(balanced) == 4)); }
-is_uneven() { ! is_even; }
+is_even() { [[ $(spread) == "4 4" ]]; }
 
-# Checks that the balancer, which samples each second, moves nothing any more.
+# Watches for four seconds that the balancer, which samples each second, moves
+# nothing any more. What it moves depends on what it measures, and so on the
+# machine's other work.
 stays_even() {
-  ! until_true 4 is_uneven ||
-    fail "it was even, and is not: $(spread), after $(balanced) moves"
+  local until=$(($(milliseconds) + 4000))
+  [[ -n ${E2E_TIMES-} ]] || return 0
+  while (($(milliseconds) < until)); do
+    is_even && (($(balanced) == 4)) ||
+      fail "expected 4 4 after 4 moves, saw $(spread) after $(balanced)"
+    sleep 0.1
+  done
 }
 
 drained() { [[ $(spread) == "8 0" ]]; }
@@ -75,20 +81,23 @@ drains() {
   local began
   began=$(milliseconds)
   order drain b
-  until_true 10 drained || fail "it is not empty: $(spread)"
-  say "node b is empty $(($(milliseconds) - began)) ms after it was to be"
+  until_true drained ||
+    fail "expected 8 sessions on a and none on b, saw $(spread)"
+  within 10000 $(($(milliseconds) - began)) "node b is empty"
 }
 
 cures_a_hot_spot() {
   local began
   join_node b
   began=$(milliseconds)
-  until_true 10 is_even || fail "not even after 10 s: $(spread)"
-  say "$vgpus vGPUs are even $(($(milliseconds) - began)) ms after the" \
-    "second node joined"
+  until_true is_even ||
+    fail "expected 4 sessions on each node, saw $(spread): $(status .)"
+  within 10000 $(($(milliseconds) - began)) \
+    "the second node has half of $vgpus vGPUs"
   stays_even
   drains
   end_programs
+  (($(balanced) >= 4)) || fail "expected 4 moves or more, saw $(balanced)"
   has_event '.kind == "session-balanced" and
     (.text | test("went from a .* to b .*: its GPU had work for"))' ||
     fail "no event tells why"

@@ -62,17 +62,25 @@ kill_victim() { # VICTIM
   local pid
   pid=$(pid_of "$1")
   [[ $pid =~ ^[1-9][0-9]*$ ]] && kill_hard "$pid" || return
-  [[ $1 != manager ]] || until_true 5 dead "$pid"
+  [[ $1 != manager ]] || until_true dead "$pid"
+}
+
+killed_or_too_late() { # VICTIM
+  killed=
+  if kill_victim "$1"; then killed=yes; else program_ended; fi
 }
 
 # The victim may not be running, because it is about to be restarted.
 do_kill() { # VICTIM
-  if until_true 5 kill_victim "$1"; then
-    kills=$((kills + 1))
-    [[ $1 != manager ]] || restart_manager
-  else
-    echo "no $1 to kill: $(status '[.vgpus[].sessions[]]')"
-  fi
+  local killed
+  until_true killed_or_too_late "$1" || fail "seed $seed ($plan): expected" \
+    "a $1 to kill, saw the sessions $(status '[.vgpus[].sessions[]] | tojson')"
+  [[ -n $killed ]] || {
+    echo "no $1 to kill: the program has ended"
+    return 0
+  }
+  kills=$((kills + 1))
+  [[ $1 != manager ]] || restart_manager
 }
 
 # If the disk of its store is full, the manager waits for room.
@@ -122,7 +130,7 @@ deaths_on_line() { # NUMBER
     before=$(last_event)
     do_kill "$first"
     if [[ $second != none ]] && ((!second_line)); then
-      await_event ".number > $before" 10 >/dev/null ||
+      await_event ".number > $before" >/dev/null ||
         echo "killing the $first had no consequences"
       do_kill "$second"
     fi
@@ -158,7 +166,7 @@ pid_of_target() {
 }
 
 give_order() { # COMMAND ARGUMENT...
-  timeout 20 "$vgpu" "$@" </dev/null >"$work/out/move" 2>&1 &
+  timeout -k 5 "$patience" "$vgpu" "$@" </dev/null >"$work/out/move" 2>&1 &
   orders+=($!)
 }
 
@@ -175,7 +183,7 @@ kill_during_order() {
   # A worker may have ended by then.
   if kill_hard "$victim" || dead "$victim"; then kills=$((kills + 1)); fi
   [[ $first == manager ]] || return 0
-  until_true 5 dead "$victim" || true
+  until_true dead "$victim" || true
   restart_manager
 }
 
@@ -257,52 +265,42 @@ on_line() { "${kind}_on_line" "$@"; }
 
 ended_well() {
   ((program_status == 0)) || {
-    cat "$work/out/disturbed.err" >&2
-    return 1
+    wrong "expected the status 0, saw $program_status:" \
+      "$(<"$work/out/disturbed.err")"
+    return
   }
-  same undisturbed disturbed || return
-  [[ ! -s $work/out/disturbed.err ]] || {
-    echo "it wrote to stderr: $(<"$work/out/disturbed.err")" >&2
-    return 1
+  same undisturbed disturbed || {
+    wrong "expected the undisturbed output, saw another: the first difference" \
+      "is $(cmp "$work/out/undisturbed" "$work/out/disturbed" 2>&1)"
+    return
   }
+  [[ ! -s $work/out/disturbed.err ]] ||
+    wrong "expected nothing on stderr, saw $(<"$work/out/disturbed.err")"
 }
 
 # Checks that the program's output is right up to its end with a CUDA error.
 ended_unprotected() {
   ((program_status == 0)) && { ended_well; return; }
   grep -q cudaErrorDevicesUnavailable "$work/out/disturbed.err" || {
-    echo "it ended with $program_status: $(<"$work/out/disturbed.err")" >&2
-    return 1
+    wrong "expected cudaErrorDevicesUnavailable, saw the status" \
+      "$program_status: $(<"$work/out/disturbed.err")"
+    return
   }
   cmp -s "$work/out/disturbed" \
-    <(head -n "$(wc -l <"$work/out/disturbed")" "$work/out/undisturbed")
+    <(head -n "$(wc -l <"$work/out/disturbed")" "$work/out/undisturbed") ||
+    wrong "expected the first lines of the undisturbed output, saw others:" \
+      "$(tail -n 3 "$work/out/disturbed")"
 }
 
 check_replayed() {
   [[ $kind == deaths && ($first == worker || $first == node) ]] || return 0
   ! unprotected || return 0
-  has_event '.kind == "session-replayed"' || {
-    echo "the $first was killed, and nothing replayed" >&2
-    return 1
-  }
+  has_event '.kind == "session-replayed"' ||
+    wrong "the $first was killed: expected an event session-replayed, saw" \
+      "$("$vgpu" events --json </dev/null | jq -r .kind | paste -sd ' ')"
 }
 
-# On a busy host the program may end before all planned acts. Then the run does
-# not count.
 one_run() { # SEED
-  local attempt code=0
-  for attempt in 1 2 3; do
-    code=0
-    try_run "$1" || code=$?
-    ((code == too_early)) || return "$code"
-    say "seed $1: the program ended after $kills of $kills_wanted kills" \
-      "(try $attempt)"
-  done
-  return 1
-}
-
-too_early=75
-try_run() { # SEED
   local began ended=ended_well
   begin_plan "$1"
   # shellcheck disable=SC2034 # cluster_up does
@@ -312,24 +310,29 @@ try_run() { # SEED
   began=$(milliseconds)
   kills=0
   cluster_up --nodes "$nodes"
-  follow_program disturbed 60 "$vgpu" run "${options[@]}" -- \
+  follow_program disturbed "$vgpu" run "${options[@]}" -- \
     "$heat" "${arguments[@]}"
   # The program may have ended early.
   [[ ! -e $disk/filler ]] || disks_on_line "$free_line"
   end_orders
   if unprotected; then ended=ended_unprotected; fi
-  "$ended" && check_replayed || return
-  until_true 10 status_is '[.vgpus[].sessions[]] == []' || {
-    echo "the session is not closed" >&2
-    return 1
+  "$ended" || return
+  until_true status_is '[.vgpus[].sessions[]] == []' || {
+    wrong "expected no session, saw $(status '[.vgpus[].sessions[]]')"
+    return
   }
+  # What the client told about its session is there when it is closed.
+  check_replayed || return
   cluster_down
   check_leaks
-  [[ -z $disk ]] || until_true 5 disk_is_empty || {
-    echo "left on the disk: $(ls -lR "$disk")" >&2
-    return 1
+  [[ -z $disk ]] || until_true disk_is_empty || {
+    wrong "expected an empty disk, saw $(ls -lR "$disk")"
+    return
   }
-  ((kills == kills_wanted)) || unprotected || return "$too_early"
+  ((kills == kills_wanted)) || unprotected || {
+    wrong "expected $kills_wanted kills, saw $kills: the program ended before"
+    return
+  }
   say "seed $1: $plan: $(($(milliseconds) - began)) ms"
 }
 
@@ -339,12 +342,15 @@ case $kind in
   *) usage >&2; exit 2 ;;
 esac
 undisturbed_heat undisturbed "${arguments[@]}"
-(($(wc -l <"$work/out/undisturbed") == lines_of_heat + 1)) ||
-  fail "heat prints other lines than expected"
+((lines_of_program == lines_of_heat + 1)) ||
+  fail "expected $((lines_of_heat + 1)) lines of heat, saw $lines_of_program"
 check_leaks
 for ((seed = first_seed; seed < first_seed + runs; ++seed)); do
-  one_run "$seed" || fail "seed $seed ($plan); again with:" \
-    "${BASH_SOURCE[0]} $build $kind $transport 1 $seed ${options[*]}"
+  one_run "$seed" || {
+    echo "again with: ${BASH_SOURCE[0]} $build $kind $transport 1 $seed" \
+      "${options[*]}"
+    fail "seed $seed ($plan): $why"
+  }
 done
 unprotected && how=', or the error that is told without protection' || how=
 say "$runs runs, all bit-identical$how, nothing left behind"

@@ -99,7 +99,7 @@ on_line() { # NUMBER
   host=$(host_of)
   pid=$(pid_of_victim)
   if [[ $order != none ]]; then
-    timeout 20 "${at_manager[@]}" "$vgpu" "$order" 1 </dev/null \
+    timeout -k 5 "$patience" "${at_manager[@]}" "$vgpu" "$order" 1 </dev/null \
       >"$work/out/move" 2>&1 &
     orders+=($!)
   fi
@@ -127,7 +127,7 @@ one_run() { # SEED
   began=$(milliseconds)
   happened='' orders=()
   start_hosts
-  follow_program disturbed 60 env "XDG_RUNTIME_DIR=$work/program" \
+  follow_program disturbed env "XDG_RUNTIME_DIR=$work/program" \
     ip netns exec "$net-program" "$vgpu" run "${options[@]}" -- \
     "$heat" "${arguments[@]}"
   for pid in "${orders[@]}"; do
@@ -135,18 +135,27 @@ one_run() { # SEED
     wait "$pid" || true
   done
   [[ $program_status == 0 && ! -s $work/out/disturbed.err ]] || {
-    echo "heat ended with $program_status: $(<"$work/out/disturbed.err")" >&2
-    return 1
+    wrong "expected the status 0 and nothing on stderr of heat, saw" \
+      "$program_status: $(<"$work/out/disturbed.err")"
+    return
   }
-  same undisturbed disturbed && [[ -n $happened ]] || return
-  until_true 20 status_is '[.nodes[].state] == ["alive", "alive"]
+  same undisturbed disturbed || {
+    wrong "expected the undisturbed output, saw another: the first difference" \
+      "is $(cmp "$work/out/undisturbed" "$work/out/disturbed" 2>&1)"
+    return
+  }
+  [[ -n $happened ]] || {
+    wrong "expected a line $at_line of heat, saw fewer"
+    return
+  }
+  until_true status_is '[.nodes[].state] == ["alive", "alive"]
     and [.vgpus[].sessions[]] == []' || {
-    echo "the cluster is not as it was: $(status .)" >&2
-    return 1
+    wrong "expected both nodes alive and no session, saw $(status .)"
+    return
   }
-  until_true 10 no_worker || {
-    echo "workers are left: $(daemons vgpu-worker)" >&2
-    return 1
+  until_true no_worker || {
+    wrong "expected no worker, saw the processes $(daemons vgpu-worker)"
+    return
   }
   stop_hosts
   check_leaks
@@ -159,7 +168,9 @@ undisturbed_heat undisturbed "${arguments[@]}"
 check_leaks
 make_network
 for ((seed = first_seed; seed < first_seed + runs; ++seed)); do
-  one_run "$seed" || fail "seed $seed ($plan); again with:" \
-    "${BASH_SOURCE[0]} $build 1 $seed ${options[*]}"
+  one_run "$seed" || {
+    echo "again with: ${BASH_SOURCE[0]} $build 1 $seed ${options[*]}"
+    fail "seed $seed ($plan): $why"
+  }
 done
 say "$runs runs, all bit-identical, nothing left behind"

@@ -46,7 +46,7 @@ run_heat() {
   make_network
   start_hosts
   [[ $case_name != far ]] || delay_link program 60
-  follow_program disturbed 60 env "XDG_RUNTIME_DIR=$work/program" \
+  follow_program disturbed env "XDG_RUNTIME_DIR=$work/program" \
     ip netns exec "$net-program" "$vgpu" run -- "$heat" "${arguments[@]}"
   ((program_status == 0)) ||
     fail "heat ended with $program_status: $(<"$work/out/disturbed.err")"
@@ -70,13 +70,13 @@ moved_away() {
 await_move() {
   local began
   began=$(milliseconds)
-  until_true 15 moved_away || fail "the vGPU does not move away from $node"
+  until_true moved_away || fail "the vGPU does not move away from $node"
   say "moved away from $node after $(($(milliseconds) - began)) ms"
   moved=yes
 }
 
 await_node_back() {
-  until_true 20 status_is "[.nodes[] | select(.name == \"$node\")
+  until_true status_is "[.nodes[] | select(.name == \"$node\")
     | .state] == [\"alive\"]" || fail "node $node does not come back"
 }
 
@@ -88,7 +88,7 @@ case_kill() {
   remember
   kill_hard "${pid_on[$node]}" || fail "cannot kill node $node"
   await_move
-  worker_gone || fail "the worker outlives its node"
+  until_true worker_gone || fail "the worker outlives its node"
   # Starts the node again, so that the cluster at the end is the same as before.
   wait "${pid_on[$node]}" 2>/dev/null || true
   if [[ $node == a ]]; then start_node a 2; else start_node b 3; fi
@@ -100,7 +100,7 @@ case_cut() {
   cut "$node"
   await_move
   # No process can reach the old worker, so it must have stopped by itself.
-  until_true 10 grep -q "no call is executed" "$work/out/node-$node" ||
+  until_true grep -q "no call is executed" "$work/out/node-$node" ||
     fail "the old worker executes calls behind the cut"
 }
 
@@ -110,8 +110,8 @@ case_heal() {
     25)
       heal "$node"
       await_node_back
-      until_true 10 worker_gone || fail "the old worker runs on"
-      until_true 10 one_worker || fail "several workers: $(daemons vgpu-worker)"
+      until_true worker_gone || fail "the old worker runs on"
+      until_true one_worker || fail "several workers: $(daemons vgpu-worker)"
       moved_away || fail "the vGPU went back"
       ;;
   esac
@@ -128,15 +128,15 @@ case_fence() {
       ;;
     25)
       heal "$node"
-      event=$(await_event '.kind == "fenced"' 20) ||
+      event=$(await_event '.kind == "fenced"') ||
         fail "the old worker is not fenced"
       say "$(jq -r .text <<<"$event")"
       (($(jq .epoch <<<"$event") < $(session .epoch))) ||
         fail "the epoch in force is fenced: $event"
       kill -CONT "$worker" 2>/dev/null || true
-      until_true 10 worker_gone || fail "the fenced worker runs on"
+      until_true worker_gone || fail "the fenced worker runs on"
       await_node_back
-      until_true 10 one_worker || fail "several workers: $(daemons vgpu-worker)"
+      until_true one_worker || fail "several workers: $(daemons vgpu-worker)"
       moved_away || fail "the vGPU went back"
       ;;
   esac
@@ -164,14 +164,13 @@ case_manager() {
       local began
       began=$(milliseconds)
       start_manager
-      until_true 10 status_is "[.vgpus[].sessions[]
+      until_true status_is "[.vgpus[].sessions[]
         | [.node, .worker_pid, .epoch, .state, .connected]]
         == [[\"$node\", $worker, $old_epoch, \"running\", true]]
         and ([.nodes[].state] == [\"alive\", \"alive\"])" ||
-        fail "the status is not right again: $(status .)"
+        fail "expected the session with worker $worker on $node, saw $(status .)"
       took=$(($(milliseconds) - began))
-      say "right again after $took ms"
-      ((took <= 2000)) || fail "that took more than 2 s"
+      within 2000 "$took" "the status is right again"
       ;;
   esac
 }
@@ -220,10 +219,13 @@ case $case_name in
     has_event '.kind == "session-replayed"' || fail "no session-replayed"
     ;;
   far)
-    ! has_event '.kind == "session-suspect"' || fail "its worker is suspected"
-    ! has_event '.kind == "session-replaced"' || fail "its worker is replaced"
+    # A late answer is one of a slow network or of a slow machine.
+    [[ -z ${E2E_TIMES-} ]] || ! has_event '.kind == "session-suspect"' ||
+      fail "its worker is suspected"
+    [[ -z ${E2E_TIMES-} ]] || ! has_event '.kind == "session-replaced"' ||
+      fail "its worker is replaced"
     ;;
-  blink) until_true 10 status_is '[.nodes[].state] == ["alive", "alive"]' ;;
+  blink) until_true status_is '[.nodes[].state] == ["alive", "alive"]' ;;
   manager) ((took)) || fail "heat ended before the manager was back" ;;
 esac
 [[ $case_name != far ]] || speed_link program

@@ -34,7 +34,7 @@ on_vgpus() { # NAME COMMAND...
   local name=$1 way
   shift
   for way in mapped forwarded; do
-    VGPU_TRANSPORT=$way timeout 100 "$vgpu" run --gpus 2 -- "$@" </dev/null \
+    VGPU_TRANSPORT=$way timeout -k 5 "$life" "$vgpu" run --gpus 2 -- "$@" </dev/null \
       >"$work/out/$name.$way" 2>"$work/out/$name.$way.stderr" ||
       fail "$name, $way: $? $(tail -n 3 "$work/out/$name.$way.stderr")"
     # After an error libgomp prints a message and continues on the host.

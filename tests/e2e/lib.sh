@@ -21,12 +21,27 @@ skip() {
   exit 77
 }
 
+# The last line of a failed test says what was expected, and what was seen.
 failure=
 fail() {
   failure="FAILED: $*"
   echo "$failure" >&2
   exit 1
 }
+
+# Says for the test's last line what is wrong, where a caller
+# fails with it.
+why=
+wrong() { # WORDS...
+  why=$*
+  return 1
+}
+
+# What `set -e` ended the script for, where no `fail` tells more.
+failed_command=
+set -E
+trap 'failed_command="${BASH_SOURCE[0]##*/}:$LINENO: \"$BASH_COMMAND\" \
+ended with $?"' ERR
 
 say() { printf '%s  %s\n' "$(date +%T.%3N)" "$*"; }
 
@@ -81,10 +96,13 @@ end() {
   local code=$? dir pid
   trap - EXIT INT TERM
   ((code == 0 || code == 77)) || tell_all
-  [[ -z $failure ]] || echo "$failure" >&2
+  # The shell tells of its killed children, which is of no interest.
   for pid in $(processes); do
-    kill -KILL "$pid" 2>/dev/null || true
-  done
+    kill -KILL "$pid" || true
+    wait "$pid" || true
+  done 2>/dev/null
+  ((code == 0 || code == 77)) ||
+    echo "${failure:-FAILED: ${failed_command:-it ended with $code}}" >&2
   if declare -F after_end >/dev/null; then after_end || true; fi
   if [[ -n ${E2E_KEEP-} ]]; then
     echo "kept: $work"
@@ -148,15 +166,33 @@ kill_hard() { # PID
   kill -KILL "$1" 2>/dev/null
 }
 
+# How long, in seconds, anything that must happen may take, and how long a
+# program may live. No machine is so slow: a test that passes never waits so
+# long, so these limits decide nothing but when a failure is told. They are
+# shorter than ctest's limits, which tell nothing.
+patience=${E2E_PATIENCE:-150} life=$((4 * patience))
+
 # Repeats a command until it succeeds.
-until_true() { # SECONDS COMMAND...
-  local limit=$(($1 * 1000 + $(milliseconds)))
-  shift
+until_true() { # COMMAND...
+  local limit=$((patience * 1000 + $(milliseconds)))
   until "$@"; do
-    (($(milliseconds) < limit)) || return 1
+    if (($(milliseconds) >= limit)); then
+      printf 'not so after %d s: %s\n' "$patience" "$*" >&2
+      return 1
+    fi
     let_program_go_on
     sleep 0.02
   done
+}
+
+# Tells a measured time. It is judged only where times are measured, which is in
+# tests/bench: there E2E_TIMES is set, and the machine has nothing else to do.
+within() { # LIMIT-MS MS WHAT...
+  local limit=$1 took=$2
+  shift 2
+  say "$* after $took ms"
+  [[ -z ${E2E_TIMES-} ]] || ((took <= limit)) ||
+    fail "expected within $limit ms: $*; it took $took ms"
 }
 
 milliseconds() { echo "${EPOCHREALTIME%???}" | tr -d .,; }
@@ -197,17 +233,17 @@ cluster_down() {
 
 # Runs a command that must succeed.
 order() { # COMMAND ARGUMENT...
-  timeout 60 "$vgpu" "$@" </dev/null >"$work/out/order" 2>&1 ||
+  timeout -k 5 "$patience" "$vgpu" "$@" </dev/null >"$work/out/order" 2>&1 ||
     fail "vgpu $*: $(<"$work/out/order")"
 }
 
 status() { # JQ-FILTER
-  timeout 10 "${at_manager[@]}" "$vgpu" status --json </dev/null 2>/dev/null |
+  timeout "$patience" "${at_manager[@]}" "$vgpu" status --json </dev/null 2>/dev/null |
     jq -r "$1"
 }
 
 status_is() { # JQ-FILTER
-  timeout 10 "${at_manager[@]}" "$vgpu" status --json </dev/null 2>/dev/null |
+  timeout "$patience" "${at_manager[@]}" "$vgpu" status --json </dev/null 2>/dev/null |
     jq -e "$1" >/dev/null 2>&1
 }
 
@@ -230,8 +266,8 @@ kill_its_worker() {
 }
 
 # Waits until an event matches, and prints the first match.
-await_event() { # JQ-FILTER [SECONDS]
-  local filter=$1 limit=$((SECONDS + ${2:-15})) line part= events pid found=
+await_event() { # JQ-FILTER
+  local filter=$1 limit=$((SECONDS + patience)) line part= events pid found=
   exec {events}< <(exec "${at_manager[@]}" "$vgpu" events --follow --json \
     </dev/null 2>/dev/null)
   pid=$!
@@ -250,7 +286,10 @@ await_event() { # JQ-FILTER [SECONDS]
   done
   kill "$pid" 2>/dev/null || true
   exec {events}<&-
-  [[ -n $found ]] || return 1
+  [[ -n $found ]] || {
+    printf 'no such event within %d s: %s\n' "$patience" "$filter" >&2
+    return 1
+  }
   printf '%s\n' "$found"
 }
 
@@ -264,26 +303,35 @@ has_event() { # JQ-FILTER
 # -- programs -----------------------------------------------------------------
 
 # Lets a followed program print one more line, because a test may wait for the
-# program's next step. Does nothing outside follow_program.
+# program's next step. The program's last lines are not for waiting: it lives
+# until the test has seen what it waits for. Does nothing outside follow_program.
 let_program_go_on() {
-  [[ -z ${go_on-} ]] || echo >&"$go_on"
+  [[ -n ${go_on-} ]] && ((steps_given < steps_for_waiting)) || return 0
+  steps_given=$((steps_given + 1))
+  echo >&"$go_on"
 }
+
+# How many lines a followed program prints, if that is known. `undisturbed` sets
+# it.
+lines_of_program=
 
 # Runs a program on the cluster, and calls `on_line NUMBER LINE` for each line
 # that it prints. The program waits when it is two lines ahead of these calls
 # (stepwise.cpp), unless they call let_program_go_on. Its output is in
 # $work/out/NAME and NAME.err, and the value is its exit status. With
 # takes_turns=true the program gets a line on its input after each call.
-follow_program() { # NAME SECONDS COMMAND...
-  local name=$1 limit=$2 line count=0 fifo turns go_on lines reader
-  local paced=${takes_turns-false}
-  shift 2
+follow_program() { # NAME COMMAND...
+  local name=$1 line count=0 fifo turns go_on lines reader
+  local paced=${takes_turns-false} steps_given=0
+  # It has written three lines more than it was given steps, at most.
+  local steps_for_waiting=$((${lines_of_program:-1000000} - 5))
+  shift
   fifo=$work/tmp/$name.fifo
   mkfifo "$fifo" "$fifo.turns" "$fifo.steps" "$fifo.lines"
   $paced || exec {turns}</dev/null
   # Opened for reading as well, because otherwise opening would block.
   ! $paced || exec {turns}<>"$fifo.turns"
-  timeout -k 5 "$limit" "$stepwise" write "$@" <&"$turns" >"$fifo" \
+  timeout -k 5 "$life" "$stepwise" write "$@" <&"$turns" >"$fifo" \
     2>"$work/out/$name.err" &
   program_pid=$!
   "$stepwise" read <"$fifo" 3<"$fifo.steps" >"$fifo.lines" &
@@ -296,7 +344,10 @@ follow_program() { # NAME SECONDS COMMAND...
     printf '%s\n' "$line"
     count=$((count + 1))
     on_line "$count" "$line" >&2
-    let_program_go_on
+    if ((steps_given < count)); then
+      steps_given=$((steps_given + 1))
+      echo >&"$go_on"
+    fi
     ! $paced || echo >&"$turns"
   done >"$work/out/$name"
   exec {go_on}>&- {lines}<&- {turns}>&-
@@ -305,15 +356,18 @@ follow_program() { # NAME SECONDS COMMAND...
   wait "$reader"
 }
 
+program_ended() { dead "$program_pid"; }
+
 # Computes once what the same program prints undisturbed. On a real GPU it runs
 # natively.
 undisturbed() { # NAME COMMAND...
   local name=$1 run=("$vgpu" run --device cpu --)
   shift
   ! on_nvidia || run=()
-  env -u VGPU_MANAGER timeout -k 5 100 "${run[@]}" "$@" \
+  env -u VGPU_MANAGER timeout -k 5 "$life" "${run[@]}" "$@" \
     </dev/null >"$work/out/$name" 2>"$work/out/$name.err" ||
     fail "the undisturbed $* ended with $?"
+  lines_of_program=$(wc -l <"$work/out/$name")
 }
 
 # Does the same for heat. It runs without the pauses of the last argument, which
@@ -344,7 +398,7 @@ not_noticed() {
 expect() { # STATUS COMMAND...
   local want=$1 got=0
   shift
-  timeout -k 5 30 "$@" </dev/null >"$work/out/stdout" \
+  timeout -k 5 "$patience" "$@" </dev/null >"$work/out/stdout" \
     2>"$work/out/stderr" || got=$?
   ((got == want)) || fail "'$*' ended with $got, not $want"
 }
@@ -394,14 +448,14 @@ no_shared_memory_left() { [[ -z $(shared_memory_left) ]]; }
 
 # Checks for leaks, after the programs and the cluster have ended.
 check_leaks() {
-  until_true 10 nobody_left || fail "still there: $(for pid in $(processes); do
+  until_true nobody_left || fail "still there: $(for pid in $(processes); do
     tr '\0' ' ' <"/proc/$pid/cmdline"
     echo
   done)"
   local suspects
   suspects=$(sockets_left)
-  until_true 5 no_sockets_left || fail "sockets are left: $suspects"
-  until_true 5 no_shared_memory_left ||
+  until_true no_sockets_left || fail "sockets are left: $suspects"
+  until_true no_shared_memory_left ||
     fail "shared memory is left: $(shared_memory_left)"
   local files
   files=$(find "$work" -mindepth 1 -path "$work/out" -prune -o \

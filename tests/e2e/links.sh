@@ -52,7 +52,7 @@ make_network
 round_trip # who has which address is asked once
 round_trip
 fast=$took
-((fast < 375)) || fail "a link that is not slow takes $fast ms"
+within 375 "$fast" "a frame goes there and back over a link that is not slow"
 delay_link program 250
 round_trip
 # Each direction may be faster by a quarter.
@@ -60,11 +60,11 @@ round_trip
 say "there and back: $fast ms, delayed by 250 ms: $took ms"
 speed_link program
 round_trip
-((took < 375)) || fail "a link that is fast again takes $took ms"
+within 375 "$took" "a frame goes there and back over a link that is fast again"
 
 delay_link program 300
 send_datagrams
-until_true 5 some_arrived || fail "no datagram arrives"
+until_true some_arrived || fail "no datagram arrives"
 speed_link program
 round_trip # in order: what was sent before has arrived
 came=$(arrived)
@@ -74,8 +74,8 @@ cut program
 heal program
 round_trip
 ticks=$(awk '{ print $14 + $15 }' "/proc/$links_pid/stat")
-((ticks < $(getconf CLK_TCK) / 4)) ||
-  fail "it does not sleep while it waits: $ticks ticks"
+within 250 $((ticks * 1000 / $(getconf CLK_TCK))) \
+  "the links are done with their processor time"
 end_links
 dropped=$(sed -n 's/^dropped //p' "$work/out/slow_link")
 ((dropped >= sent - room)) || fail "it says that it dropped '$dropped'"

@@ -5,7 +5,7 @@
 //
 //   load KIND BLOCKS LOOPS [SECONDS]
 //
-// After SECONDS it has no more work, but does not end.
+// After SECONDS or SIGUSR1 it has no more work, but does not end.
 //
 //   kernel  kernels of so many blocks of so many loops
 //   ex      the same by cuLaunchKernelEx, with an attribute
@@ -15,6 +15,7 @@
 //   copy    copies in all directions, and memsets
 //   mixed   a bit of each
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -133,13 +134,15 @@ const std::map<std::string, kind> kinds{
       2, 16}},
 };
 
+volatile std::sig_atomic_t no_more = 0;
+
 void run(const kind& what, load& on, long long until) {
   constexpr unsigned deepest = 16;
   cudaEvent_t ends[deepest];
   for (auto& x : ends)
     check(cudaEventCreateWithFlags(&x, cudaEventDisableTiming));
   long long done = 0, told = 0;
-  for (unsigned n = 0; now() < until; ++n) {
+  for (unsigned n = 0; now() < until && no_more == 0; ++n) {
     auto& oldest = ends[n % what.depth];
     check(cudaEventSynchronize(oldest));
     if (n >= what.depth)
@@ -166,6 +169,7 @@ int main(int argc, char** argv) {
     return 2;
   // The reader gets whole lines, even if this process is killed.
   std::setvbuf(stdout, nullptr, _IOLBF, 256);
+  std::signal(SIGUSR1, [](int) { no_more = 1; });
   load on(static_cast<unsigned>(std::atoi(argv[2])),
           static_cast<unsigned>(std::atoi(argv[3])));
   auto seconds = argc == 5 ? std::atof(argv[4]) : 1e9;

@@ -38,9 +38,9 @@ kill_node() {
 
 on_line() { # NUMBER LINE
   case $1 in
-    3) until_true 5 kill_worker ;;
+    3) until_true kill_worker ;;
     5) [[ $what != conditions ]] || order suspend 1 ;;
-    8) until_true 5 kill_node ;;
+    8) until_true kill_node ;;
   esac
 }
 
@@ -48,7 +48,7 @@ on_line() { # NUMBER LINE
 [[ $what != zero_copy ]] || takes_turns=true
 undisturbed undisturbed "${program[@]}" "$rounds" 0
 cluster_up --nodes 2 --gpus-per-node 2
-follow_program disturbed 40 "$vgpu" run -- "${program[@]}" "$rounds" "$pause"
+follow_program disturbed "$vgpu" run -- "${program[@]}" "$rounds" "$pause"
 ((program_status == 0)) ||
   fail "it ended with $program_status: $(<"$work/out/disturbed.err")"
 diff "$work/out/undisturbed" "$work/out/disturbed" >&2 || true

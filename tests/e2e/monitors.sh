@@ -104,18 +104,18 @@ case_smi() {
   # without a group.
   expect 0 "$build/lib/smi/nvidia-smi" -L
   shows '^GPU 0: vGPU CPU device'
-  LD_LIBRARY_PATH=$build/lib "$build/tests/e2e/load" kernel 8 20000 60 \
+  LD_LIBRARY_PATH=$build/lib "$build/tests/e2e/load" kernel 8 20000 \
     </dev/null >"$work/out/alone" 2>&1 &
   local one=$!
-  until_true 10 test -s "$work/out/alone" || fail "a program does nothing"
+  until_true test -s "$work/out/alone" || fail "a program does nothing"
   expect 0 "$build/lib/smi/nvidia-smi" --query-compute-apps=pid,used_memory \
     --format=csv,noheader
   printed "$one, 2 MiB"
   # On another GPU: a monitor sees both, and a program that counts devices sees
   # those that it would get.
-  LD_LIBRARY_PATH=$build/lib "$build/tests/e2e/load" kernel 8 20000 60 \
+  LD_LIBRARY_PATH=$build/lib "$build/tests/e2e/load" kernel 8 20000 \
     </dev/null >"$work/out/other" 2>&1 &
-  until_true 10 test -s "$work/out/other" || fail "another does nothing"
+  until_true test -s "$work/out/other" || fail "another does nothing"
   expect 0 "$build/lib/smi/nvidia-smi" --query-gpu=count,memory.used \
     --format=csv,noheader
   printed $'2, 2 MiB\n2, 2 MiB'
@@ -140,11 +140,11 @@ field_is() { # NAME VALUE
 
 is_busy() { (($(field utilization.gpu) > 50)); }
 
-# Starts a program of the group that works for some seconds, and does not end.
-start_load() { # NAME SECONDS
+# Starts a program of the group that works until it is told to rest.
+start_load() { # NAME
   "$vgpu" run --group 77 --memory 512MiB -- "$build/tests/e2e/load" kernel 8 \
-    20000 "$2" </dev/null >"$work/out/$1" 2>&1 &
-  until_true 10 test -s "$work/out/$1" || fail "$1 does nothing"
+    20000 </dev/null >"$work/out/$1" 2>&1 &
+  until_true test -s "$work/out/$1" || fail "$1 does nothing"
 }
 
 load_pids() {
@@ -160,14 +160,15 @@ apps() {
 opened() { "$vgpu" events --json | grep -c '"session-opened"'; }
 
 case_group() {
+  local pid
   cluster_up --nodes 1 --memory 1GiB
-  start_load one 4
-  until_true 10 is_busy || fail "a busy device is $(field utilization.gpu) % busy"
+  start_load one
+  until_true is_busy || fail "a busy device is $(field utilization.gpu) % busy"
   field_is memory.total 512 || fail "of 512 MiB it tells $(field memory.total)"
   field_is memory.used 2 || fail "of 2 MiB it tells $(field memory.used)"
   [[ $(apps) == "$(load_pids), $build/tests/e2e/load, 2 MiB" ]] ||
     fail "of one process it tells: $(apps)"
-  start_load two 4
+  start_load two
   field_is count 1 || fail "one device counts as $(field count)"
   field_is memory.total,memory.used "1024, 4" ||
     fail "two have $(field memory.total,memory.used)"
@@ -176,12 +177,12 @@ case_group() {
   # Another group must not see these programs, and there is no room for a vGPU.
   expect 9 "$vgpu" run --group 88 --memory 512MiB -- nvidia-smi
   told 'no vGPU is to be had'
-  (($(opened) == 2)) || fail "who looked took a vGPU"
-  until_true 15 field_is utilization.gpu 0 ||
-    fail "an idle device is $(field utilization.gpu) % busy"
-  local pid
+  (($(opened) == 2)) || fail "expected 2 vGPUs, saw $(opened): who looked took one"
+  for pid in $(load_pids); do kill -USR1 "$pid"; done
+  until_true field_is utilization.gpu 0 ||
+    fail "expected an idle device, saw $(field utilization.gpu) % busy"
   for pid in $(load_pids); do kill "$pid"; done
-  until_true 10 status_is '.vgpus == []'
+  until_true status_is '.vgpus == []'
   # No program has a vGPU, so nvidia-smi shows the one that it would get.
   field_is memory.total,memory.used "512, 0" ||
     fail "afterwards it tells $(field memory.total,memory.used)"

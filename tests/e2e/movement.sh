@@ -35,7 +35,7 @@ move() { # COMMAND ARGUMENT...
 refused_with() { # WORDS COMMAND ARGUMENT...
   local words=$1
   shift
-  ! timeout 60 "$vgpu" "$@" </dev/null >"$work/out/move" 2>&1 ||
+  ! timeout -k 5 "$patience" "$vgpu" "$@" </dev/null >"$work/out/move" 2>&1 ||
     fail "vgpu $* should have been refused"
   grep -Eq "$words" "$work/out/move" || fail "vgpu $*: $(<"$work/out/move")"
   done_moves=$((done_moves + 1))
@@ -52,7 +52,7 @@ run_mover() { # MOVES OPTION...
   local moves=$1
   shift
   undisturbed undisturbed "$mover" "$rounds" 0
-  follow_program disturbed 90 "$vgpu" run "$@" -- "$mover" "$rounds" \
+  follow_program disturbed "$vgpu" run "$@" -- "$mover" "$rounds" \
     "$pause"
   not_noticed
   ((done_moves == moves)) || fail "$done_moves commands of $moves were given"
@@ -80,14 +80,14 @@ long_suspended() {
 
 # The program waits in its next call; this brings it back.
 resume_later() {
-  until_true 60 test -e "$work/tmp/looked" && until_true 60 long_suspended ||
+  until_true test -e "$work/tmp/looked" && until_true long_suspended ||
     return
   # The program's next call would have happened by now.
   status_is '.vgpus[0].sessions[0].state == "suspended"' || {
     echo "it ran on although it was suspended" >"$work/out/late"
     return 1
   }
-  timeout 60 "$vgpu" resume 1 </dev/null >"$work/out/late" 2>&1
+  timeout -k 5 "$patience" "$vgpu" resume 1 </dev/null >"$work/out/late" 2>&1
 }
 
 case_hold() {
@@ -99,7 +99,7 @@ case_hold() {
           fail "status shows: $(status '.vgpus[0].sessions[0]')"
         [[ $(status '.nodes[0].pgpus[0] | .used, (.sessions | length)') == \
           $'0\n0' ]] || fail "its GPU is not empty"
-        until_true 5 no_worker || fail "its worker is still there"
+        until_true no_worker || fail "its worker is still there"
         : >"$work/tmp/looked"
         ;;
     esac
@@ -141,7 +141,7 @@ case_client() {
   }
   cluster_up --nodes 1
   undisturbed undisturbed "$mover" "$rounds" 0
-  follow_program disturbed 60 "$vgpu" run -- "$mover" loose "$rounds" "$pause"
+  follow_program disturbed "$vgpu" run -- "$mover" loose "$rounds" "$pause"
   same undisturbed disturbed || fail "it printed something else"
   has_event '.kind == "session-replayed"' || fail "nothing was replayed"
   ! has_event '.kind == "replay-differs"' || fail "the replay differs"
@@ -170,7 +170,7 @@ case_migrate() {
   }
   done_moves=0
   undisturbed_heat heat0 600 96 50 30
-  follow_program heat1 60 "$vgpu" run -- "$heat" 600 96 50 30
+  follow_program heat1 "$vgpu" run -- "$heat" 600 96 50 30
   same heat0 heat1 || fail "heat printed something else"
   ((done_moves == 2)) || fail "heat was not migrated twice"
 }
@@ -215,7 +215,7 @@ case_failure() {
         local to
         to=$(other)
         kill -STOP "$(node_pid "$to")"
-        ! timeout 60 "$vgpu" migrate 1 --to "$to" </dev/null \
+        ! timeout -k 5 "$patience" "$vgpu" migrate 1 --to "$to" </dev/null \
           >"$work/out/move" 2>&1 || fail "that cannot have worked"
         kill -KILL "$(node_pid "$to")" || true
         done_moves=$((done_moves + 1))
@@ -229,28 +229,32 @@ case_failure() {
 case_replay() {
   on_line() {
     case $1 in
-      6) until_true 5 kill_its_worker || fail "no worker to kill" ;;
+      6) until_true kill_its_worker || fail "no worker to kill" ;;
     esac
   }
   cluster_up --nodes 1
   undisturbed undisturbed "$mover" "$rounds" 0
-  follow_program disturbed 60 "$vgpu" run -- "$mover" loose "$rounds" "$pause"
+  follow_program disturbed "$vgpu" run -- "$mover" loose "$rounds" "$pause"
   same undisturbed disturbed || fail "it printed something else"
   has_event '.kind == "session-replayed"' || fail "nothing was replayed"
   ! has_event '.kind == "replay-differs"' ||
     fail "a deterministic program is said to differ"
+  lines_of_program=$((rounds + 1))
   replay_differs 2 "$mover" clock "$rounds" "$pause"
   # Two threads of the device add floats in a varying order.
-  (($(nproc) == 1)) || replay_differs 3 "$guest" floats 12 "$pause"
+  (($(nproc) == 1)) || {
+    lines_of_program=12
+    replay_differs 3 "$guest" floats 12 "$pause"
+  }
 }
 
 replay_differs() { # VGPU PROGRAM ARGUMENT...
   local number=$1
   shift
-  follow_program nondeterministic 60 "$vgpu" run -- "$@"
+  follow_program nondeterministic "$vgpu" run -- "$@"
   ((program_status == 0)) || fail "it ended with $program_status"
   await_event ".kind == \"replay-differs\" and .vgpu == $number
-    and .calls >= 1" 10 >"$work/out/event" ||
+    and .calls >= 1" >"$work/out/event" ||
     fail "no event tells that the replay differs"
   say "$(jq -r .text "$work/out/event")"
 }

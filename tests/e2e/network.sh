@@ -79,7 +79,7 @@ start_hosts() {
   start_manager
   start_node a 2
   start_node b 3
-  until_true 10 status_is '[.nodes[] | select(.state == "alive")] | length == 2' ||
+  until_true status_is '[.nodes[] | select(.state == "alive")] | length == 2' ||
     fail "the nodes do not join"
 }
 
@@ -97,6 +97,6 @@ stop_hosts() {
   [[ ! -s $work/out/files ]] ||
     fail "the program's host is left with $(<"$work/out/files")"
   rmdir "$work/program"
-  until_true 10 nobody_left ||
+  until_true nobody_left ||
     fail "still there: $(processes)"
 }

@@ -34,7 +34,7 @@ move() { # COMMAND ARGUMENT...
 }
 
 rewrite() { # OPTION...
-  follow_program rewriter 280 "$vgpu" run "$@" -- "$rewriter" "$mebibytes" \
+  follow_program rewriter "$vgpu" run "$@" -- "$rewriter" "$mebibytes" \
     "$the_end"
   rm -f -- "$the_end"
   ((program_status == 0)) ||
@@ -50,8 +50,9 @@ pauses() { # KIND
 short_enough() {
   local longest
   longest=$(sed -n 's/^longest \([0-9]*\).*/\1/p' "$work/out/rewriter")
-  ((longest <= most_ms)) ||
-    fail "its calls were not executed for $longest ms; at most $most_ms"
+  [[ -n $longest ]] ||
+    fail "expected a line 'longest MS', saw $(tail -n 3 "$work/out/rewriter")"
+  within "$most_ms" "$longest" "its calls went on"
 }
 
 # Calls FUNCTION when the program is ready. The program continues until it
@@ -83,7 +84,7 @@ case_suspend() {
   called() { has_event '.kind == "session-resumed"'; }
   once() {
     move suspend 1
-    until_true 30 called || fail "it was not resumed"
+    until_true called || fail "it was not resumed"
   }
   on_ready once
   cluster
@@ -98,7 +99,7 @@ case_snapshots() {
   on_line() {
     case $1 in
       1)
-        await_event '.kind == "session-snapshot"' 150 >"$work/out/event" ||
+        await_event '.kind == "session-snapshot"' >"$work/out/event" ||
           fail "no snapshot was taken"
         ;;
       6) : >"$the_end" ;;

@@ -35,7 +35,8 @@ run_copies() { # ROUNDS PAUSE [orphan] OPTION...
     shift
   fi
   cluster_up --nodes 2
-  follow_program copies 60 "$vgpu" run "$@" -- "$guest" copies "$rounds" \
+  lines_of_program=$((rounds + 1))
+  follow_program copies "$vgpu" run "$@" -- "$guest" copies "$rounds" \
     "$pause" "$orphan"
 }
 
@@ -78,13 +79,13 @@ case_full() { with_both full; }
 full_kill() {
   on_line() {
     [[ $2 == "round $enough" ]] || return 0
-    await_event '.kind == "session-snapshot"' 10 >/dev/null ||
+    await_event '.kind == "session-snapshot"' >/dev/null ||
       fail "no event tells of a snapshot"
     kill_its_node
   }
   run_copies "$rounds" 10
   ended_right
-  await_event '.kind == "session-replayed"' 10 >"$work/out/event" ||
+  await_event '.kind == "session-replayed"' >"$work/out/event" ||
     fail "nothing was replayed"
   say "$(jq -r .text "$work/out/event")"
   # 100 MiB had been copied by then.
@@ -106,7 +107,7 @@ case_stuck() { with_both stuck; }
 stuck_kill() {
   on_line() {
     [[ $2 == "round $enough" ]] || return 0
-    await_event '.kind == "protection-lowered"' 10 >/dev/null ||
+    await_event '.kind == "protection-lowered"' >/dev/null ||
       fail "no event tells that the protection is lowered"
     kill_its_node
   }

@@ -11,7 +11,7 @@ begin "$1"
 steady=$build/tests/e2e/steady
 
 start() { # NAME MEMORY
-  VGPU_LOG=info timeout -k 5 40 "$vgpu" run --memory "$2" -- \
+  VGPU_LOG=info timeout -k 5 "$life" "$vgpu" run --memory "$2" -- \
     "$steady" "$work/tmp/stop-$1" </dev/null >"$work/out/$1" \
     2>"$work/out/$1.err" &
   pid[$1]=$!
@@ -31,24 +31,24 @@ runs() { # VGPU
 declare -A pid
 cluster_up --nodes 2 --memory 1GiB
 start first 768MiB
-until_true 10 runs 1 || fail "the first does not run"
+until_true runs 1 || fail "the first does not run"
 start second 896MiB
-until_true 10 runs 2 || fail "the second does not run"
+until_true runs 2 || fail "the second does not run"
 start large 1GiB
-until_true 10 grep -q 'waits for a GPU: .* pGPU 0 lacks 768 MiB' \
+until_true grep -q 'waits for a GPU: .* pGPU 0 lacks 768 MiB' \
   "$work/out/large.err" || fail "no reason is logged: $(<"$work/out/large.err")"
 status_is '.vgpus[2].sessions[0] | .state == "waiting" and
   (.waiting_because | test("pGPU 0 lacks 768 MiB \\(768 MiB of 1024 MiB"))' ||
   fail "status does not tell why: $(status '.vgpus[2]')"
 # Only the GPU that lacks least is kept for the waiting program.
 start small 128MiB
-until_true 10 runs 4 || fail "the small one is held up"
+until_true runs 4 || fail "the small one is held up"
 finish small
 start middle 256MiB
-until_true 10 grep -q 'is reserved for a program ahead in the queue' \
+until_true grep -q 'is reserved for a program ahead in the queue' \
   "$work/out/middle.err" || fail "no reason is logged: $(<"$work/out/middle.err")"
 finish first
-until_true 10 runs 3 || fail "the large one does not get what was kept for it"
+until_true runs 3 || fail "the large one does not get what was kept for it"
 finish large
 finish middle
 finish second

@@ -10,10 +10,10 @@ begin_case 3 "$@"
 stop=$work/tmp/stop
 
 begin_neighbour() {
-  timeout -k 5 90 "$vgpu" run --memory 256MiB -- "$build/tests/e2e/steady" \
+  timeout -k 5 "$life" "$vgpu" run --memory 256MiB -- "$build/tests/e2e/steady" \
     "$stop" </dev/null >"$work/out/neighbour" 2>"$work/out/neighbour.err" &
   neighbour=$!
-  until_true 20 status_is "[.vgpus[].sessions[] | select(.program == \"steady\"
+  until_true status_is "[.vgpus[].sessions[] | select(.program == \"steady\"
     and .state == \"running\" and .calls > 0)] | length == 1" ||
     fail "the neighbour does not run: $(<"$work/out/neighbour.err")"
 }
@@ -21,7 +21,9 @@ begin_neighbour() {
 # Checks `steady`, which compares its results with those of the host.
 neighbour_noticed_nothing() {
   local ended=0
-  alive "$neighbour" || fail "the neighbour was done before"
+  alive "$neighbour" || 
+    fail "expected the neighbour to run, saw it end:" \
+      "$(cat "$work"/out/neighbour*)"
   : >"$stop"
   wait "$neighbour" || ended=$?
   rm -- "$stop"
@@ -42,14 +44,16 @@ wait_for_answer_beside() {
     code='not known' context='not known' filter='.beside.code == null'
   }
   # Workers report it from time to time.
-  until_true 5 status_is "[.vgpus[].sessions[] |
+  until_true status_is "[.vgpus[].sessions[] |
     select(.program == \"steady\") |
     .memory > 0 and .beside.variables >= 0 and $filter] == [true]" ||
-    fail "$(status .vgpus)"
+    fail "expected one session of steady with memory and $filter, saw" \
+      "$(status '.vgpus | tojson')"
   "$vgpu" status --detail >"$work/out/status"
   grep -qE "^    memory: .* allocated of 256.*MiB.*; in addition: variables \
 .*, code $code, context $context" "$work/out/status" ||
-    fail "$(<"$work/out/status")"
+    fail "expected a line of memory with code $code and context $context, saw" \
+      "$(<"$work/out/status")"
 }
 
 case_hold() {

@@ -56,7 +56,7 @@ start_programs() { # "KIND[:SECONDS] OPTION..."...
       >"$work/out/$name" 2>"$work/out/$name.err" &
     programs+=($!)
     # One after another, so that their numbers follow their order.
-    until_true 20 has_done_something "$name" ||
+    until_true has_done_something "$name" ||
       fail "$what did nothing: $(<"$work/out/$name.err")"
   done
 }
@@ -75,7 +75,7 @@ stop_programs() {
     wait "$pid" || true
   done
   programs=()
-  until_true 10 status_is '[.vgpus[].sessions[]] | length == 0' ||
+  until_true status_is '[.vgpus[].sessions[]] | length == 0' ||
     fail "sessions are left of programs that were stopped"
 }
 

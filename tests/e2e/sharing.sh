@@ -15,7 +15,7 @@ sharer=$build/tests/e2e/sharer
 refused_with() { # WORDS COMMAND ARGUMENT...
   local words=$1
   shift
-  ! timeout 60 "$vgpu" "$@" </dev/null >"$work/out/refused" 2>&1 ||
+  ! timeout -k 5 "$patience" "$vgpu" "$@" </dev/null >"$work/out/refused" 2>&1 ||
     fail "vgpu $* should have been refused"
   grep -Eq "$words" "$work/out/refused" ||
     fail "vgpu $*: $(<"$work/out/refused")"
@@ -49,8 +49,8 @@ on_line() { # NUMBER LINE
     shared)
       [[ $(status '[.vgpus[].sessions[] | .node + (.pgpus | tostring)] |
         unique | length') == 1 ]] || fail "they are apart: $(status .vgpus)"
-      until_true 10 lowered || fail "no event tells that nothing is protected"
-      until_true 5 counted_once || fail "memory: $(status .vgpus)"
+      until_true lowered || fail "no event tells that nothing is protected"
+      until_true counted_once || fail "memory: $(status .vgpus)"
       before=$(shared_files)
       ((before > 0)) || fail "nothing is shared"
       local vgpu_number
@@ -63,26 +63,26 @@ on_line() { # NUMBER LINE
     cycled)
       # A worker may not have released the last file yet.
       no_more() { (($(shared_files) <= before)); }
-      until_true 5 no_more ||
+      until_true no_more ||
         fail "$before files and mappings became $(shared_files)"
       ;;
     freed)
       ((before > 0)) || fail "nothing was shared"
-      until_true 5 counted_once || fail "memory: $(status .vgpus)"
+      until_true counted_once || fail "memory: $(status .vgpus)"
       ! nothing_shared || fail "who opened it lost it"
       ;;
     closed)
-      until_true 5 nothing_shared ||
+      until_true nothing_shared ||
         fail "$(shared_files) files and mappings are left"
       ;;
     handed)
-      until_true 5 counted_once || fail "memory: $(status .vgpus)"
+      until_true counted_once || fail "memory: $(status .vgpus)"
       ! nothing_shared || fail "nothing is shared"
       ;;
     returned)
-      until_true 5 nothing_shared ||
+      until_true nothing_shared ||
         fail "$(shared_files) files and mappings are left"
-      until_true 5 status_is '[.vgpus[].sessions[].memory] | all(. == 0)' ||
+      until_true status_is '[.vgpus[].sessions[].memory] | all(. == 0)' ||
         fail "memory: $(status .vgpus)"
       ;;
     *) return ;;
@@ -94,7 +94,7 @@ on_line() { # NUMBER LINE
 cluster_up --nodes 2 --gpus-per-node 2
 mkfifo "$work/tmp/orders"
 exec {orders}<>"$work/tmp/orders"
-follow_program sharer 60 "$vgpu" run --memory 256MiB -- "$sharer" \
+follow_program sharer "$vgpu" run --memory 256MiB -- "$sharer" \
   "$work/tmp/orders"
 exec {orders}>&-
 rm -- "$work/tmp/orders"
@@ -107,7 +107,7 @@ grep -qx 'stale cudaErrorInvalidValue' "$work/out/sharer" ||
   fail "a stale handle: $(<"$work/out/sharer")"
 grep -qx 'own cudaErrorDeviceUninitialized' "$work/out/sharer" ||
   fail "a handle of its own: $(<"$work/out/sharer")"
-timeout 60 "$vgpu" run --memory 256MiB -- "$sharer" </dev/null \
+timeout -k 5 "$patience" "$vgpu" run --memory 256MiB -- "$sharer" </dev/null \
   >"$work/out/left" 2>&1 || fail "who was left alone: $(<"$work/out/left")"
 [[ ! -s $work/out/sharer.err ]] || fail "$(<"$work/out/sharer.err")"
 cluster_down

@@ -24,7 +24,7 @@ often=(--protect snapshot --snapshot-every 100ms)
 on_line() { :; }
 
 first_snapshot() {
-  await_event '.kind == "session-snapshot"' 20 >"$work/out/snapshot" ||
+  await_event '.kind == "session-snapshot"' >"$work/out/snapshot" ||
     fail "no event tells of a snapshot"
 }
 
@@ -39,7 +39,7 @@ run_mover() { # ROUNDS OPTION...
   local rounds=$1
   shift
   undisturbed undisturbed "$mover" "$rounds" 0 "$ballast"
-  follow_program disturbed 100 "$vgpu" run "$@" -- \
+  follow_program disturbed "$vgpu" run "$@" -- \
     "$mover" loose "$rounds" 40 "$ballast"
   not_noticed
   ! has_event '.kind == "session-lost"' || fail "it was lost"
@@ -53,8 +53,8 @@ more_replays() { # THAN
 kill_and_wait() {
   local before
   before=$(replays)
-  until_true 10 kill_its_worker || fail "no worker to kill"
-  until_true 20 more_replays "$before" || fail "nothing was replayed"
+  until_true kill_its_worker || fail "no worker to kill"
+  until_true more_replays "$before" || fail "nothing was replayed"
 }
 
 # Measures a recovery after so many rounds: the median of five times, in
@@ -89,7 +89,7 @@ case_bounded() {
   measure 300 "${often[@]}"
   # A busy host adds some tens of milliseconds. A recovery whose time grows with
   # the run would add hundreds.
-  jq -n -e "$median < $short * 1.2 + 40" >/dev/null ||
+  [[ -z ${E2E_TIMES-} ]] || jq -n -e "$median < $short * 1.2 + 40" >/dev/null ||
     fail "after 30 rounds $short ms, after 300 $median ms"
   # A round appends some 300 KiB: 300 of them are 90 MB.
   jq -e 'all(.[]; .bytes < 8388608)' "$work/out/replays" >/dev/null ||
@@ -99,7 +99,7 @@ case_bounded() {
 case_worker() {
   on_line() {
     (($1 % 7 == 0)) || return 0
-    until_true 10 kill_its_worker || fail "no worker to kill"
+    until_true kill_its_worker || fail "no worker to kill"
   }
   cluster_up --nodes 1
   run_mover 40 "${often[@]}"
@@ -114,7 +114,7 @@ kill_while_it_writes() { # worker|client|both
   local worker client
   worker=$(session 'select(.state == "running") | .worker_pid')
   client=$(client_of_session)
-  until_true 20 writes "$worker" || fail "no snapshot is written"
+  until_true writes "$worker" || fail "no snapshot is written"
   [[ $1 == worker ]] || kill_hard "$client" || fail "cannot kill the client"
   [[ $1 == client ]] || kill_hard "$worker" || fail "cannot kill the worker"
   say "killed while a snapshot was written: $1"
@@ -125,12 +125,12 @@ case_during() {
   on_line() {
     (($1 == 5)) || return 0
     kill_while_it_writes worker
-    until_true 30 more_replays 0 || fail "nothing was replayed"
+    until_true more_replays 0 || fail "nothing was replayed"
     kill_while_it_writes client
     await_event '.kind == "session-adopted"' >"$work/out/adopted" ||
       fail "no other client took it up"
     kill_while_it_writes both
-    until_true 30 more_replays 1 || fail "nothing was replayed"
+    until_true more_replays 1 || fail "nothing was replayed"
   }
   cluster_up --nodes 1
   # A large snapshot is taken every few seconds.
@@ -156,7 +156,7 @@ case_client() {
         kill_hard "$(client_of_session)" || fail "cannot kill the client"
         await_event '.kind == "session-adopted"' >/dev/null ||
           fail "no other client took it up"
-        until_true 10 kill_its_worker || fail "no worker to kill"
+        until_true kill_its_worker || fail "no worker to kill"
         ;;
     esac
   }
@@ -170,7 +170,7 @@ case_both() {
     (($1 == 12)) || return 0
     first_snapshot
     kill_hard "$(client_of_session)" || fail "cannot kill the client"
-    until_true 10 kill_its_worker || fail "no worker to kill"
+    until_true kill_its_worker || fail "no worker to kill"
   }
   cluster_up --nodes 1
   run_mover 24 "${often[@]}"
@@ -179,7 +179,7 @@ case_both() {
 # A session with a trimmed log can be moved, and is protected at its new place.
 case_move() {
   move() { # COMMAND
-    until_true 30 "$vgpu" "$1" 1 </dev/null >"$work/out/move" 2>&1 ||
+    until_true "$vgpu" "$1" 1 </dev/null >"$work/out/move" 2>&1 ||
       fail "vgpu $1: $(<"$work/out/move")"
   }
   on_line() {
@@ -200,12 +200,12 @@ case_move() {
 case_heat() {
   on_line() {
     case $1 in
-      5 | 10 | 15) until_true 10 kill_its_worker || fail "no worker to kill" ;;
+      5 | 10 | 15) until_true kill_its_worker || fail "no worker to kill" ;;
     esac
   }
   cluster_up --nodes 2
   undisturbed_heat heat0 600 96 50 30
-  follow_program heat1 100 "$vgpu" run "${often[@]}" -- "$heat" 600 96 50 30
+  follow_program heat1 "$vgpu" run "${often[@]}" -- "$heat" 600 96 50 30
   ((program_status == 0)) || fail "heat ended with $program_status"
   same heat0 heat1 || fail "heat printed something else"
 }

@@ -18,9 +18,9 @@ on_line() { # NUMBER LINE
   "$vgpu" run --share 0.3 -- "$guest" wait </dev/null \
     >"$work/out/other" 2>&1 &
   local other=$!
-  until_true 10 grep -q ready "$work/out/other" ||
+  until_true grep -q ready "$work/out/other" ||
     fail "the third program does not run: $(<"$work/out/other")"
-  until_true 5 status_is '.nodes[0].pgpus[0].sessions | length == 2' ||
+  until_true status_is '.nodes[0].pgpus[0].sessions | length == 2' ||
     fail "they do not share the pGPU: $(status .)"
   expect 0 "$vgpu" run --share 0.3 -- "$guest" stray
   [[ $(<"$work/out/stdout") == cudaErrorIllegalAddress ]] ||
@@ -33,7 +33,7 @@ on_line() { # NUMBER LINE
 
 undisturbed_heat undisturbed "${arguments[@]}"
 cluster_up --nodes 1 --gpus-per-node 1
-follow_program disturbed 60 "$vgpu" run --share 0.3 -- "$heat" \
+follow_program disturbed "$vgpu" run --share 0.3 -- "$heat" \
   "${arguments[@]}"
 ((program_status == 0)) || fail "heat ended with $program_status"
 same undisturbed disturbed || fail "heat prints other lines"

@@ -22,7 +22,7 @@ kill_worker() { kill_hard "$(session .worker_pid)" || fail "no worker to kill"; 
 used() { # JQ-FILTER OPTION...
   local filter=$1
   shift
-  timeout 10 "$vgpu" usage --json "$@" </dev/null 2>/dev/null |
+  timeout -k 5 "$patience" "$vgpu" usage --json "$@" </dev/null 2>/dev/null |
     jq -r ".entries[0] | $filter"
 }
 
@@ -35,10 +35,11 @@ all_told() {
 
 run_copies() {
   cluster_up --nodes 2
-  follow_program copies 90 "$vgpu" run -- "$guest" copies "$rounds" "$pause"
+  lines_of_program=$((rounds + 1))
+  follow_program copies "$vgpu" run -- "$guest" copies "$rounds" "$pause"
   ((program_status == 0)) || fail "it ended with $program_status"
   grep -qx right "$work/out/copies" || fail "it computed something else"
-  until_true 10 all_told || fail "$rounds MiB to the device and 1 from it" \
+  until_true all_told || fail "$rounds MiB to the device and 1 from it" \
     "were charged as $(used '"\(.bytes_to_device) \(.bytes_from_device)"')"
   say "charged: $(used tojson)"
   (($(used '(.device_seconds > 0) and (.memory_mib_seconds > 0)
@@ -87,7 +88,7 @@ case_manager() {
     case $1 in
       6)
         manager=$(status .manager.pid)
-        kill_hard "$manager" && until_true 5 dead "$manager"
+        kill_hard "$manager" && until_true dead "$manager"
         ;;
       12) order restart-manager --run-dir "$run_dir" ;;
       18) kill_worker ;;
@@ -97,7 +98,7 @@ case_manager() {
   replayed true
   # The next manager has the accounts of the store.
   manager=$(status .manager.pid)
-  kill_hard "$manager" && until_true 5 dead "$manager"
+  kill_hard "$manager" && until_true dead "$manager"
   order restart-manager --run-dir "$run_dir"
   all_told || fail "after a restart: $(used tojson)"
 }
