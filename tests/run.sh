@@ -5,7 +5,7 @@ set -euo pipefail
 
 usage() {
   cat <<'EOF'
-usage: tests/run.sh [--long] [--no-sanitizers] [--only REGEX] [--tidy]
+usage: tests/run.sh [--long] [--bench] [--no-sanitizers] [--only REGEX] [--tidy]
                     [--no-setup] [--jobs N]
 
 Installs what is missing, builds the default preset and runs its tests, runs
@@ -13,6 +13,7 @@ the unit tests under the address and undefined-behaviour sanitizers and the
 lock-free parts under the thread sanitizer, and checks the formatting.
 
   --long           the tests labelled `long` as well
+  --bench          the measurements as well, which need an otherwise idle machine
   --no-sanitizers  leaves out the asan and tsan presets
   --only REGEX     only the tests whose name matches, in every preset
   --tidy           clang-tidy over the files changed since `main`
@@ -25,11 +26,12 @@ test (a build, the formatting) counts as one more failure. The exit status is
 EOF
 }
 
-long=false sanitizers=true only='' tidy=false setup=true jobs=$(nproc)
+long=false bench=false sanitizers=true only='' tidy=false setup=true jobs=$(nproc)
 while (($#)); do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --long) long=true ;;
+    --bench) bench=true ;;
     --no-sanitizers) sanitizers=false ;;
     --tidy) tidy=true ;;
     --no-setup) setup=false ;;
@@ -85,8 +87,8 @@ run_tests() { # PRESET CTEST-OPTION...
   shift
   results=$PWD/build/$preset/results.xml
   rm -f "$results"
-  # Two at a time: timing-sensitive tests say RUN_SERIAL or lock a resource.
-  ctest --test-dir "build/$preset" --parallel 2 --output-on-failure \
+  # Two at a time: what looks at the whole machine says RUN_SERIAL.
+  ctest --test-dir "build/$preset" --parallel "${jobs_at_once:-2}" --output-on-failure \
     --no-tests=ignore --output-junit "$results" ${only:+-R "$only"} "$@" || true
   if [[ -f $results ]]; then
     count "$results"
@@ -117,11 +119,16 @@ test_default() {
     return
   fi
   heading "default: tests"
-  local exclude=()
-  $long || exclude=(-LE '^long$')
-  # A second try for what takes times: a machine may be busy with other things.
-  # Both are shown.
-  run_tests default --repeat until-pass:2 "${exclude[@]}"
+  local exclude='^bench$'
+  $long || exclude='^(long|bench)$'
+  run_tests default -LE "$exclude"
+  if $bench; then
+    # They measure times, so nothing else runs beside them.
+    heading "default: measurements"
+    local leave_out=()
+    $long || leave_out=(-LE '^long$')
+    jobs_at_once=1 run_tests default -L '^bench$' "${leave_out[@]}"
+  fi
 }
 
 # Only what the chosen tests need is built.
@@ -161,8 +168,7 @@ test_sanitized() { # PRESET CTEST-OPTION...
 
 # Programs that know nothing of the sanitizer load a driver that was compiled
 # with it, so its runtime must be there first. Whoever reports something ends,
-# and may be replaced like anything that dies: the reports decide. What an idle
-# system costs is not measured here: the sanitizers have their own threads.
+# and may be replaced like anything that dies: the reports decide.
 test_system_with_asan() {
   local reports=$PWD/build/asan/reports programs
   # Of the CUDA programs, `all` has none here.
@@ -178,8 +184,7 @@ test_system_with_asan() {
     export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0:log_path=$reports/asan
     export UBSAN_OPTIONS=print_stacktrace=1:log_path=$reports/ubsan
     LD_PRELOAD=$(c++ -print-file-name=libasan.so)
-    run_tests asan -L '^(cuda|examples|truth|e2e)$' -LE '^long$' \
-      -E '^e2e\.user_idle$'
+    run_tests asan -L '^(cuda|examples|truth|e2e)$' -LE '^long$'
     printf '%d %d\n' "$passed" "$failed" >"$reports/counts"
   )
   read -r passed failed <"$reports/counts"
@@ -250,7 +255,7 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 test_default
 if $sanitizers; then
   # What stands by itself; the whole system takes too long for every change.
-  test_sanitized asan --repeat until-pass:2 \
+  test_sanitized asan \
     -LE '^(long|cuda|examples|truth|libraries|e2e)$' -E '^interposer_exports'
   if $long; then test_system_with_asan; fi
   test_sanitized tsan -L '^tsan$'
