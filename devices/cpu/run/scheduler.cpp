@@ -165,8 +165,7 @@ status scheduler::add_locked(stream_id id, const task_ptr& what,
   auto& s = found->second;
   depend(what, fence_);
   depend(what, s.last);
-  if (!in_stream)
-    return {};
+  // As on a GPU, a wait for the legacy stream includes the blocking streams.
   if (id == legacy_stream) {
     for (auto& [other, x] : streams_)
       if (!x.non_blocking && other != id)
@@ -174,10 +173,11 @@ status scheduler::add_locked(stream_id id, const task_ptr& what,
     prune();
     for (auto& x : orphans_)
       depend(what, x);
-  } else if (!s.non_blocking) {
+  } else if (in_stream && !s.non_blocking) {
     depend(what, streams_[legacy_stream].last);
   }
-  s.last = what;
+  if (in_stream)
+    s.last = what;
   return {};
 }
 

@@ -92,6 +92,19 @@ BOOST_AUTO_TEST_CASE(the_legacy_stream_waits_for_others_and_they_for_it) {
   BOOST_TEST(*reinterpret_cast<int*>(word) == 2);
 }
 
+BOOST_AUTO_TEST_CASE(a_wait_for_the_legacy_stream_includes_blocking_streams) {
+  close(first);
+  auto done = outcome{};
+  auto other = outcome{};
+  dev->when_done(legacy_stream, done.tell());
+  dev->when_done(second, other.tell());
+  BOOST_TEST(other.wait() == CUDA_SUCCESS);
+  BOOST_TEST(!done.told());
+  open(apart);
+  BOOST_TEST(done.wait() == CUDA_SUCCESS);
+  BOOST_TEST(dev->idle(first));
+}
+
 BOOST_AUTO_TEST_CASE(events_order_streams_and_measure_time) {
   auto a = event_id{1};
   auto b = event_id{2};
