@@ -23,6 +23,20 @@ status call_program(dispatch_context& on, stream_id stream) {
       });
 }
 
+/// Lets the stream of a host function continue. In a replay, work of the host's
+/// stream comes first: the program had seen it end before it appended
+/// host_done, and the stream's next work may use what it wrote.
+void finish_function(dispatch_context& on, std::uint64_t call) {
+  auto finish = [calls = on.session.functions.calls, call](CUresult) {
+    calls->finish(call);
+  };
+  auto own = on.order().made_host_stream();
+  if (on.is_replayed() && own)
+    on.device().when_done(*own, finish);
+  else
+    finish(CUDA_SUCCESS);
+}
+
 } // namespace
 
 status execute_call(dispatch_context& on, const call::stream_create& x) {
@@ -138,6 +152,7 @@ status execute_call(dispatch_context& on, const call::host_call& x) {
 }
 
 status execute_call(dispatch_context& on, const call::host_begun& x) {
+  on.session.functions.calls->has_begun(x.call);
   auto before = on.session.functions.stood_at.extract(x.call);
   if (before.empty())
     return {};
@@ -167,7 +182,7 @@ status execute_call(dispatch_context& on, const call::host_done& x) {
     if (on.session.waits.end(call_number{x.call}, all))
       return {};
   }
-  on.session.functions.calls->finish(x.call);
+  finish_function(on, x.call);
   return {};
 }
 

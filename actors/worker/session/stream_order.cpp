@@ -19,6 +19,10 @@ result<stream_id> stream_order::host_stream(device::device& on) {
   return hosts_stream;
 }
 
+std::optional<stream_id> stream_order::made_host_stream() const {
+  return has_host_stream_ ? std::optional{hosts_stream} : std::nullopt;
+}
+
 status stream_order::host_behind(device::device& on, stream_id other) {
   auto own = host_stream(on);
   return own ? wait_for(on, *own, other) : status{own.why()};

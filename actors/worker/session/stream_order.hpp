@@ -4,6 +4,7 @@
 #include "devices/interface/device.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -32,6 +33,8 @@ public:
   /// of a program is enqueued in it, and it waits for none. It is made at first
   /// use.
   result<stream_id> host_stream(device::device& on);
+  /// Returns the same stream where it is made already.
+  std::optional<stream_id> made_host_stream() const;
   /// Orders everything in the host's stream before everything enqueued later,
   /// in any stream.
   void after_host() noexcept { host_ = ++now_; }

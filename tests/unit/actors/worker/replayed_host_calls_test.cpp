@@ -1,0 +1,100 @@
+// The order of work behind host functions, and behind copies that the program
+// made while their stream waited, when they are replayed.
+#include "actors/worker/session/answers.hpp"
+#include "actors/worker/session/host_functions.hpp"
+#include "tests/unit/actors/session_fixture.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <chrono>
+#include <functional>
+#include <future>
+
+using namespace vgpu;
+
+namespace {
+
+constexpr stream_id a{10}, b{11};
+
+/// A session whose calls another worker has executed and answered.
+struct replayed_session : a_session {
+  class program final : public unheard {
+  public:
+    bool wanted(const waiter&) const override { return false; }
+  };
+  static constexpr device_address words = at;
+
+  replayed_session() {
+    exec->serve(std::make_shared<program>());
+    exec->replays_until(~std::uint64_t{0});
+    allocate(at, granule_bytes);
+    for (auto stream : {a, b})
+      call_it(call::stream_create{{stream}, 1, 0});
+  }
+  /// Makes a call, and returns its number.
+  template <class Call>
+  std::uint64_t made(const Call& x) {
+    auto call = number + 8;
+    call_it(x);
+    return call;
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(replayed_host_calls, replayed_session)
+
+/// The program's stream `a` stood still while the program copied to the device
+/// through `b`. The next work in `a` uses the copy's bytes.
+BOOST_AUTO_TEST_CASE(a_stream_continues_behind_its_late_copy) {
+  auto whole = made(call::host_call{{a}});
+  call_it(call::copy{
+      .stream = {a}, .to = {words + 4}, .from = {words}, .size = {4, 1, 1}});
+  // A replay does not wait for the copy, which takes long here.
+  std::promise<std::function<void()>> arrived;
+  auto held = exec->on(0).enqueue_host(
+      b, [&](std::function<void()> go_on) { arrived.set_value(go_on); });
+  BOOST_REQUIRE(held.ok());
+  call_it(call::fill{.stream = {b},
+                     .to = {words, 4, 4},
+                     .value = 1,
+                     .element_bytes = 4,
+                     .size = {1, 1, 1}});
+  auto step = made(call::host_call{{b}});
+  call_it(call::host_begun{step});
+  call_it(call::host_done{step});
+  call_it(call::host_done{whole});
+  std::promise<void> done;
+  auto end = done.get_future();
+  exec->on(0).when_done(a, [&](CUresult) { done.set_value(); });
+  BOOST_TEST((end.wait_for(std::chrono::milliseconds{50}) ==
+              std::future_status::timeout));
+  arrived.get_future().get()();
+  end.get();
+  BOOST_TEST(word(0, 1) == 1u);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_AUTO_TEST_SUITE(host_calls_that_end_early)
+
+BOOST_AUTO_TEST_CASE(in_a_replay_only_a_function_that_has_begun) {
+  host_calls calls;
+  auto went_on = false;
+  calls.begin(call_number{8}, [&] { went_on = true; });
+  calls.finish_early(8, true);
+  BOOST_TEST(!went_on);
+  calls.has_begun(8);
+  calls.finish_early(8, true);
+  BOOST_TEST(went_on);
+}
+
+BOOST_AUTO_TEST_CASE(otherwise_any) {
+  host_calls calls;
+  auto went_on = false;
+  calls.begin(call_number{8}, [&] { went_on = true; });
+  calls.finish_early(8, false);
+  BOOST_TEST(went_on);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
