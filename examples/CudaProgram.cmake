@@ -24,6 +24,7 @@ function(cuda_program target)
 
   set(headers ${PROJECT_SOURCE_DIR}/examples/example.hpp
     ${PROJECT_SOURCE_DIR}/tests/cuda/check.hpp
+    ${PROJECT_SOURCE_DIR}/tests/cuda/gate.hpp
     ${PROJECT_SOURCE_DIR}/tests/cuda/sharing/two_processes.hpp
     ${PROJECT_SOURCE_DIR}/tests/libraries/checked.hpp)
   set(objects)

@@ -1,6 +1,7 @@
 // Entry points for device and host memory.
 #include "interposer/api/waiting.hpp"
 
+#include "interposer/memory/late_copies.hpp"
 #include "interposer/memory/memory.hpp"
 #include "interposer/memory/registered_memory.hpp"
 #include "interposer/memory/sharing.hpp"
@@ -44,7 +45,10 @@ CUresult register_host(void* at, std::size_t bytes, unsigned flags) noexcept {
       return CUDA_ERROR_NOT_SUPPORTED;
     if (is_allocated_by_cuda(at))
       return CUDA_ERROR_INVALID_VALUE;
-    return registered().add(at, bytes, flags, x.id.load());
+    auto code = registered().add(at, bytes, flags, x.id.load());
+    if (code == CUDA_SUCCESS)
+      late_copies().prepare(x);
+    return code;
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include "interposer/code/occupancy.hpp"
 #include "interposer/memory/managed.hpp"
+#include "interposer/memory/pinned_writes.hpp"
 #include "interposer/memory/zero_copy.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
@@ -197,8 +198,8 @@ CUresult send_launch(stream& in, const function& what,
                      std::span<const std::byte> parameters) {
   if (managed_memory::host_has_some()) [[unlikely]]
     managed().hand_over();
-  if (zero_copy_memory::possible()) [[unlikely]]
-    zero_copy().before_launch(parameters);
+  auto in_place =
+      zero_copy_memory::possible() && zero_copy().before_launch(parameters);
   call::launch call{.stream = {in.wire},
                     .module = {what.in->wire},
                     .kernel = what.index,
@@ -215,6 +216,8 @@ CUresult send_launch(stream& in, const function& what,
     in.worked(host_calls().append_alone(send));
     what.launched.store(true, std::memory_order_relaxed);
   }
+  if (in_place) [[unlikely]]
+    writes_under_way().add_kernel(in);
   return CUDA_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
 #include "interposer/context/context_part.hpp"
 #include "interposer/graph/capture.hpp"
 #include "interposer/graph/conditional_launch.hpp"
+#include "interposer/memory/late_copies.hpp"
 #include "interposer/memory/memory_part.hpp"
 #include "interposer/session/session_part.hpp"
 #include "interposer/stream/stream_part.hpp"
@@ -11,9 +12,14 @@ namespace vgpu::interposer {
 
 graph_part::graph_part(session_part& session, context_part& contexts,
                        stream_part& streams, memory_part& memory_of_all) {
-  session.before_release.set(wait_for_conditional_launches);
-  contexts.at_end(context_end::launches,
-                  [](context& of) { forget_conditional_launches(of); });
+  session.before_release.set([] {
+    wait_for_conditional_launches();
+    late_copies().wait_for_none();
+  });
+  contexts.at_end(context_end::launches, [](context& of) {
+    forget_conditional_launches(of);
+    late_copies().forget(of);
+  });
   streams.capture = {.forget_stream = forget_captured,
                      .forget_event = forget_captured,
                      .refuse_stream = refuse_in_capture,

@@ -2,9 +2,12 @@
 
 #include "interposer/context/peers.hpp"
 #include "interposer/memory/array.hpp"
+#include "interposer/memory/late_copies.hpp"
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/pinned_writes.hpp"
+#include "interposer/memory/registered_memory.hpp"
 #include "interposer/memory/virtual_memory.hpp"
+#include "interposer/memory/zero_copy.hpp"
 #include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
@@ -15,7 +18,10 @@
 #include <cstring>
 #include <deque>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace vgpu::interposer {
 
@@ -48,6 +54,9 @@ struct end {
   // The whole span
   std::uint64_t bytes = 0;
   bool managed = false;
+  // Whether it is host memory that devices may use directly: CUDA allocated it,
+  // or the program registered it
+  bool page_locked = false;
 };
 
 /// Moves the managed bytes of this end to the device. Precondition: the
@@ -68,11 +77,12 @@ CUresult wait_for_owner(const stream& in, const end& x, bool async) {
       [&] { return here().synchronise(x.device); });
 }
 
-/// Waits for the copy where the program, or another device, may read the target
-/// right after a call that is not async.
+/// Waits for work on the target where the program, or another device, may look
+/// at it right after a call that is not async.
 CUresult finish_seen(stream& in, const end& to, bool async) {
   auto elsewhere = to.where == place::device && to.device != in.device();
-  if (async || !(to.managed || elsewhere))
+  auto seen = to.managed || to.where == place::pinned;
+  if (async || !(seen || elsewhere))
     return CUDA_SUCCESS;
   if (elsewhere)
     return on_occasion<occasion::peer>([&] { return synchronise(in); });
@@ -86,8 +96,10 @@ CUresult examine(const stream& in, const rows& x, const call::extent& size,
     return CUDA_ERROR_INVALID_VALUE;
   auto found = in.is_captured() ? locate_planned(x.address) : locate(x.address);
   out = {found.where, found.device, x, *bytes};
-  if (found.where == place::pageable)
+  if (found.where == place::pageable) {
+    out.page_locked = registered().holds(x.address, *bytes);
     return named == side::device ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  }
   if (!found.in)
     return CUDA_ERROR_INVALID_VALUE;
   auto whole = found.in->kind == memory_kind::mapped
@@ -98,6 +110,7 @@ CUresult examine(const stream& in, const rows& x, const call::extent& size,
   if ((found.in->kind == memory_kind::array) != (named == side::array))
     return CUDA_ERROR_INVALID_VALUE;
   out.managed = found.in->managed;
+  out.page_locked = found.where == place::pinned;
   // A pinned address serves as a device address too. A device address that is
   // given as host memory is a mistake of direction, unless it is both.
   if (named == side::host && found.where == place::device && !out.managed)
@@ -186,21 +199,16 @@ std::uint64_t long_row_to_device(stream& in, const end& to, const end& from,
     if (next < 2 * max_payload)
       return done;
     const auto* source = reinterpret_cast<const std::byte*>(from.at.address);
-    in.worked(here().send_parts(
+    in.copied(here().send_parts(
         [&](std::uint64_t offset) { return part(done + offset); }, in.device(),
         {source + done, next}));
     done += next;
   }
 }
 
-/// Copies the bytes into the log now. So a replay finds them as they were at
-/// the call, whatever the program does with its memory later.
-CUresult to_device(stream& in, end to, end from, call::extent size) {
-  if (from.where == place::pinned) {
-    host_calls().wait_for_writers(from.at.address, from.bytes);
-    on_occasion<occasion::host_memory>(
-        [&] { writes_under_way().wait_for(from.at.address, from.bytes); });
-  }
+/// Copies the bytes into the log now. So a replay finds them as they were,
+/// whatever the program does with its memory later.
+CUresult send_to_device(stream& in, end to, end from, call::extent size) {
   if (size.height == 1 && size.depth == 1) {
     auto done = long_row_to_device(in, to, from, size.width);
     if (done == size.width)
@@ -217,11 +225,11 @@ CUresult to_device(stream& in, end to, end from, call::extent size) {
         auto bytes = part.width * part.height;
         call::write what{{in.wire}, box_of(moved(to.at, x, y, z)), part};
         if (part.height == 1 || source.pitch == part.width)
-          in.worked(here().send(
+          in.copied(here().send(
               what, in.device(),
               {reinterpret_cast<const std::byte*>(source.address), bytes}));
         else
-          in.worked(here().send(
+          in.copied(here().send(
               what, in.device(), static_cast<std::uint32_t>(bytes),
               [&](std::span<std::byte> into) { gather(into, source, part); }));
         return CUDA_SUCCESS;
@@ -243,30 +251,28 @@ public:
   }
 
   CUresult ask(const rows& from, const rows& to, const call::extent& part) {
-    auto bytes = part.width * part.height;
-    auto& s = here();
-    constexpr std::size_t most_ahead = 8;
-    if (asked_.size() >= most_ahead)
-      if (auto code = take_one(); code != CUDA_SUCCESS)
-        return code;
     // A thread must not wait for room while it holds room that other threads
     // wait for.
-    auto range = s.arena().try_take(bytes);
-    while (!range) {
+    while (!ask_now(from, to, part)) {
       if (asked_.empty()) {
-        range = s.arena().take(bytes);
+        begin(from, to, part, here().arena().take(part.width * part.height));
         break;
       }
       if (auto code = take_one(); code != CUDA_SUCCESS)
         return code;
-      range = s.arena().try_take(bytes);
     }
-    auto x = s.begin(
-        call::read{{in_.wire}, box_of(from), part, {range->offset(), bytes}},
-        in_.device());
-    in_.worked(x.call);
-    asked_.push_back({x, std::move(*range), to, part});
     return CUDA_SUCCESS;
+  }
+
+  /// Requests a part, unless that would need room that is not free now.
+  bool ask_now(const rows& from, const rows& to, const call::extent& part) {
+    constexpr std::size_t most_ahead = 8;
+    if (asked_.size() >= most_ahead)
+      return false;
+    auto range = here().arena().try_take(part.width * part.height);
+    if (range)
+      begin(from, to, part, std::move(*range));
+    return range.has_value();
   }
 
   /// Takes all requested parts, and returns the first error.
@@ -285,6 +291,18 @@ private:
     rows to;
     call::extent part;
   };
+
+  void begin(const rows& from, const rows& to, const call::extent& part,
+             reply_arena::range range) {
+    auto x =
+        here().begin(call::read{{in_.wire},
+                                box_of(from),
+                                part,
+                                {range.offset(), part.width * part.height}},
+                     in_.device());
+    in_.worked(x.call);
+    asked_.push_back({x, std::move(range), to, part});
+  }
 
   CUresult take_one() {
     auto& x = asked_.front();
@@ -358,16 +376,166 @@ CUresult to_pinned(stream& in, const end& to, const end& from,
   return first;
 }
 
-CUresult within_host(stream& in, const end& to, const end& from,
-                     const call::extent& size) {
-  if (auto code = synchronise(in); code != CUDA_SUCCESS)
-    return code;
+void move_within_host(const end& to, const end& from,
+                      const call::extent& size) {
   for (std::uint64_t z = 0; z < size.depth; ++z)
     for (std::uint64_t y = 0; y < size.height; ++y)
       std::memmove(
           reinterpret_cast<void*>(moved(to.at, 0, y, z).address),
           reinterpret_cast<const void*>(moved(from.at, 0, y, z).address),
           size.width);
+}
+
+// -- when the program's memory is used
+// -----------------------------------------------------------------------------
+
+using order = transfer::order;
+
+/// Sends the program's bytes when the stream comes to the copy.
+class late_write final : public copy_steps {
+public:
+  late_write(const end& to, const end& from, const call::extent& size)
+      : to_(to), from_(from), size_(size) {}
+
+  bool step(stream& through) override {
+    if (std::exchange(sent_, true))
+      return false;
+    take_from_host(to_);
+    (void)send_to_device(through, to_, from_, size_);
+    return true;
+  }
+
+private:
+  const end to_, from_;
+  const call::extent size_;
+  bool sent_ = false;
+};
+
+/// Reads into the program's memory when the stream comes to the copy.
+class late_read final : public copy_steps {
+public:
+  late_read(const end& to, const end& from, const call::extent& size)
+      : from_(from) {
+    (void)each_part(size, max_payload,
+                    [&](std::uint64_t x, std::uint64_t y, std::uint64_t z,
+                        const call::extent& part) {
+                      parts_.push_back({moved(from.at, x, y, z),
+                                        moved(to.at, x, y, z), part});
+                      return CUDA_SUCCESS;
+                    });
+  }
+
+  /// Requests as many parts as there is room for. All earlier ones have come.
+  bool step(stream& through) override {
+    if (!reader_) {
+      take_from_host(from_);
+      reader_.emplace(through);
+    }
+    (void)reader_->finish();
+    auto asked = false;
+    for (; next_ < parts_.size(); ++next_, asked = true)
+      if (const auto& x = parts_[next_];
+          !reader_->ask_now(x.from, x.to, x.size))
+        break;
+    return asked || next_ < parts_.size();
+  }
+
+private:
+  struct piece {
+    rows from, to;
+    call::extent size;
+  };
+  const end from_;
+  std::vector<piece> parts_;
+  std::size_t next_ = 0;
+  std::optional<arena_reader> reader_;
+};
+
+/// Copies within the program's memory when the stream comes to the copy.
+class late_move final : public copy_steps {
+public:
+  late_move(const end& to, const end& from, const call::extent& size)
+      : to_(to), from_(from), size_(size) {}
+  bool step(stream&) override {
+    move_within_host(to_, from_, size_);
+    return false;
+  }
+
+private:
+  const end to_, from_;
+  const call::extent size_;
+};
+
+/// Makes the copy later, on the library's own thread.
+template <class Steps>
+CUresult copy_late(stream& in, const end& to, const end& from,
+                   const call::extent& size) {
+  auto begin = to.where == place::device ? 0 : to.at.address;
+  auto bytes = to.where == place::device ? 0 : to.bytes;
+  return late_copies().add(in, begin, begin + bytes,
+                           std::make_unique<Steps>(to, from, size));
+}
+
+/// Tells whether the program's bytes may change before the stream comes to its
+/// next work.
+bool may_change(const end& x) {
+  return host_calls().may_change(x.at.address, x.bytes) ||
+         writes_under_way().may_change(x.at.address, x.bytes);
+}
+
+/// Tells whether the bytes are used only after the stream's earlier work, for
+/// which the call waits.
+bool waits_before(const end& from, const transfer& what) {
+  // A driver stages pageable memory. Where much of it does not fit, the driver
+  // waits.
+  constexpr std::uint64_t much = std::uint64_t{1} << 20;
+  if (!what.async)
+    return true;
+  if (what.when == order::during_call)
+    return from.page_locked;
+  if (from.page_locked)
+    return false;
+  return what.when == order::in_stream ||
+         (what.when == order::usual && from.bytes >= much &&
+          host_calls().may_change(from.at.address, from.bytes));
+}
+
+CUresult to_device(stream& in, const end& to, const end& from,
+                   const call::extent& size, const transfer& what) {
+  if (waits_before(from, what)) {
+    auto code =
+        on_occasion<occasion::host_memory>([&] { return finish_work(in); });
+    if (code != CUDA_SUCCESS)
+      return code;
+  } else if (from.page_locked && what.when != order::during_call &&
+             may_change(from)) {
+    return on_occasion<occasion::host_memory>(
+        [&] { return copy_late<late_write>(in, to, from, size); });
+  }
+  auto code = send_to_device(in, to, from, size);
+  return code == CUDA_SUCCESS ? finish_seen(in, to, what.async) : code;
+}
+
+CUresult to_host(stream& in, const end& to, const end& from,
+                 const call::extent& size, const transfer& what) {
+  auto async = what.async && what.when != order::during_call;
+  if (to.where == place::pinned)
+    return to_pinned(in, to, from, size, async);
+  auto returns = to.page_locked || what.when != order::usual;
+  if (async && returns && !is_idle(in))
+    return copy_late<late_read>(in, to, from, size);
+  return to_pageable(in, to, from, size);
+}
+
+CUresult within_host(stream& in, const end& to, const end& from,
+                     const call::extent& size, const transfer& what) {
+  if (what.when == order::in_stream || what.when == order::any)
+    return copy_late<late_move>(in, to, from, size);
+  auto waits =
+      what.when != order::during_call || to.page_locked || from.page_locked;
+  if (auto code = waits ? synchronise(in) : CUDA_SUCCESS; code != CUDA_SUCCESS)
+    return code;
+  move_within_host(to, from, size);
   return CUDA_SUCCESS;
 }
 
@@ -399,29 +567,19 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
       return code;
   }
   flatten(to, from, size);
-  // The device copies pinned memory that is named as device memory.
-  auto to_is_device =
-      to.where == place::device ||
-      (to.where == place::pinned && what.to_side == side::device);
-  auto from_is_device =
-      from.where == place::device ||
-      (from.where == place::pinned && what.from_side == side::device);
+  auto to_is_device = to.where == place::device;
+  auto from_is_device = from.where == place::device;
   if (to_is_device && from_is_device) {
     in.worked(
         here().send(call::copy{{in.wire}, box_of(to.at), box_of(from.at), size},
                     in.device()));
-    return finish_seen(in, to, what.async);
+    return finish_seen(in, from.managed ? from : to, what.async);
   }
-  if (to_is_device) {
-    auto code = to_device(in, to, from, size);
-    return code == CUDA_SUCCESS ? finish_seen(in, to, what.async) : code;
-  }
-  if (!from_is_device)
-    return on_occasion<occasion::host_memory>(
-        [&] { return within_host(in, to, from, size); });
+  if (to_is_device)
+    return to_device(in, to, from, size, what);
   return on_occasion<occasion::host_memory>([&] {
-    return to.where == place::pinned ? to_pinned(in, to, from, size, what.async)
-                                     : to_pageable(in, to, from, size);
+    return from_is_device ? to_host(in, to, from, size, what)
+                          : within_host(in, to, from, size, what);
   });
 }
 
@@ -468,9 +626,15 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
       code != CUDA_SUCCESS || is_empty(size))
     return code;
   take_from_host(target);
+  auto pinned = target.where == place::pinned;
+  if (pinned)
+    on_occasion<occasion::host_memory>(
+        [&] { zero_copy().before_fill(to.address); });
   in.worked(
       here().send(call::fill{{in.wire}, box_of(to), value, element_bytes, size},
                   in.device()));
+  if (pinned)
+    writes_under_way().add_fill(in, target.at.address, target.bytes);
   return finish_seen(in, target, async);
 }
 

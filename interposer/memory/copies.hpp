@@ -36,6 +36,10 @@ struct transfer {
   enum class side : std::uint8_t { unified, host, device, array };
   side to_side = side::unified;
   side from_side = side::unified;
+  /// Says when a batch's copy uses the program's memory. An ordinary copy
+  /// decides by its kind of memory.
+  enum class order : std::uint8_t { usual, in_stream, during_call, any };
+  order when = order::usual;
 };
 
 /// Describes one end of a copy struct.
@@ -81,10 +85,10 @@ constexpr bool is_empty(const call::extent& x) noexcept {
 CUresult check_transfer(const stream& in, const transfer& what);
 
 /// Checks the addresses and copies in stream order. Returns
-/// CUDA_ERROR_INVALID_VALUE for ranges that are not allocated. It has copied
-/// the bytes of pageable or pinned memory when it returns. It waits for copies
-/// into pageable memory, and for those into pinned memory unless they are
-/// async. Precondition: the stream is not captured (graph/captured_work.hpp).
+/// CUDA_ERROR_INVALID_VALUE for ranges that are not allocated. When it returns,
+/// and when the program's memory is read or written, depends on the kinds of
+/// memory (docs/design/host-memory.md). Precondition: the stream is not
+/// captured (graph/captured_work.hpp).
 CUresult transfer_bytes(stream& in, const transfer& what);
 
 /// Checks the arguments as fill_bytes() does, and returns its errors. In a
@@ -93,7 +97,7 @@ CUresult check_fill(const stream& in, const rows& to,
                     std::uint32_t element_bytes, const call::extent& size);
 
 /// Fills rows of elements that are `element_bytes` wide; `size` is in elements.
-/// Unless `async`, managed memory is filled when the call returns.
+/// Unless `async`, managed and pinned memory is filled when the call returns.
 /// Precondition: the stream is not captured (graph/captured_work.hpp).
 CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
                     std::uint32_t element_bytes, const call::extent& size,

@@ -9,9 +9,13 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Tells whether the order is valid. The driver may choose when to read a
-/// source: this library reads host memory at once, and the rest in stream
-/// order.
+transfer::order order_of(CUmemcpySrcAccessOrder x) noexcept {
+  return x == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ? transfer::order::in_stream
+         : x == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL
+             ? transfer::order::during_call
+             : transfer::order::any;
+}
+
 bool is_order(CUmemcpySrcAccessOrder x) noexcept {
   return x == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM ||
          x == CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL ||
@@ -87,6 +91,7 @@ CUresult describe(const CUDA_MEMCPY3D_BATCH_OP& from, transfer& out) {
   const auto* either = source != nullptr ? source : target;
   auto element = either != nullptr ? either->element : 1;
   out.async = true;
+  out.when = order_of(from.srcAccessOrder);
   return to_transfer(end_of(from.dst, element), end_of(from.src, element),
                      {size.width * element, size.height, size.depth}, out);
 }
@@ -107,13 +112,17 @@ batch_fault describe(const flat_batch& from, std::vector<transfer>& out) {
       !std::all_of(from.attributes, from.attributes + from.attribute_count,
                    are_attributes))
     return {CUDA_ERROR_INVALID_VALUE};
+  const auto* groups_end = from.first + from.attribute_count;
   for (std::size_t i = 0; i < from.count; ++i) {
+    // The attributes of a group hold from its first copy on.
+    auto group = std::upper_bound(from.first, groups_end, i) - from.first - 1;
     if (from.sizes[i] == 0)
       return {CUDA_ERROR_INVALID_VALUE, i};
     out.push_back({.to = flat(from.to[i]),
                    .from = flat(from.from[i]),
                    .size = {from.sizes[i], 1, 1},
-                   .async = true});
+                   .async = true,
+                   .when = order_of(from.attributes[group].srcAccessOrder)});
   }
   return {};
 }

@@ -1,5 +1,6 @@
 #include "interposer/memory/memory.hpp"
 
+#include "interposer/memory/late_copies.hpp"
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/managed_advice.hpp"
 #include "interposer/memory/memory_part.hpp"
@@ -51,13 +52,6 @@ CUresult allocate_in_device(context& in, allocation& what) {
   return allocate_in(here().space(device), in, what);
 }
 
-/// Waits until no device uses pinned memory that is about to be freed. The next
-/// synchronisation returns the error of the work.
-void wait_for_devices() {
-  for (std::size_t d = 0; d < here().devices().size(); ++d)
-    here().synchronise(static_cast<std::uint8_t>(d));
-}
-
 /// Releases device memory. Its range becomes free once all work in the log is
 /// done.
 void release_device(const allocation& what, std::uint8_t device) {
@@ -89,6 +83,8 @@ void release_pinned(const allocation& what) {
     s.forget_pages(what.address, what.bytes);
   if (what.kind == memory_kind::pinned)
     zero_copy().freed(what.address);
+  else
+    zero_copy_memory::unmapped();
   s.host_space().retire(what, call.value);
   s.host_space().settle(call.value);
 }
@@ -199,6 +195,7 @@ CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
     return code;
   here().send(call::host_alloc{what.address, bytes}, what.device);
   zero_copy_memory::allocated();
+  late_copies().prepare(in);
   out = reinterpret_cast<void*>(what.address); // NOLINT: the fixed window
   return CUDA_SUCCESS;
 }
@@ -224,6 +221,12 @@ bool is_shown(device_address at) {
 
 CUresult free_shown(device_address at) {
   return free_host(at, memory_kind::registered);
+}
+
+void wait_for_devices() {
+  late_copies().wait_for_none();
+  for (std::size_t d = 0; d < here().devices().size(); ++d)
+    here().synchronise(static_cast<std::uint8_t>(d));
 }
 
 void free_all(context& of) {

@@ -45,6 +45,10 @@ bool is_shown(device_address at);
 /// more. Waits for earlier work.
 CUresult free_shown(device_address at);
 
+/// Waits until no device uses host memory that is about to be freed or
+/// unregistered. The next synchronisation returns the error of the work.
+void wait_for_devices();
+
 /// Frees everything that belongs to a context.
 void free_all(context& of);
 

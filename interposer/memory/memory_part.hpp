@@ -3,6 +3,7 @@
 
 #include "interposer/memory/array.hpp"
 #include "interposer/memory/graph_hooks.hpp"
+#include "interposer/memory/late_copies.hpp"
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/managed_advice.hpp"
 #include "interposer/memory/managed_fault.hpp"
@@ -37,6 +38,7 @@ struct memory_part : state_part<memory_part> {
   fault_handlers faults;
   registered_memory registered;
   pinned_writes writes_under_way;
+  late_copy_list late_copies;
 
   // Objects that the program makes from memory
   pool_table pools;

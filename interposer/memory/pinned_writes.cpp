@@ -5,6 +5,8 @@
 #include "interposer/session/session.hpp"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace vgpu::interposer {
 
@@ -25,6 +27,62 @@ void pinned_writes::add(const ticket& x, device_address to,
   }
   if (oldest)
     process::the_session().finish(oldest);
+}
+
+bool pinned_writes::unanswered::is_done() const {
+  return last <= done_until->load(std::memory_order_acquire) ||
+         last <= process::the_session().done_until(device);
+}
+
+void pinned_writes::add(const stream& in, device_address begin,
+                        device_address end) {
+  constexpr std::size_t most = 256;
+  std::lock_guard guard{mutex_};
+  std::erase_if(unanswered_, [](const unanswered& x) { return x.is_done(); });
+  // The whole memory stands for many ranges.
+  if (unanswered_.size() >= most)
+    std::tie(begin, end) = std::pair{device_address{0}, ~device_address{0}};
+  auto last = in.last_work.load(std::memory_order_acquire);
+  auto same = std::find_if(unanswered_.begin(), unanswered_.end(),
+                           [&](const unanswered& x) {
+                             return x.done_until == in.done_until &&
+                                    x.begin == begin && x.end == end;
+                           });
+  if (same != unanswered_.end()) {
+    same->last = last;
+    return;
+  }
+  unanswered_.push_back({in.done_until, in.device(), last, begin, end});
+  unanswered_count_.store(unanswered_.size(), std::memory_order_release);
+}
+
+void pinned_writes::add_fill(const stream& in, device_address to,
+                             std::uint64_t bytes) {
+  add(in, to, to + bytes);
+}
+
+void pinned_writes::add_kernel(const stream& in) {
+  add(in, 0, ~device_address{0});
+}
+
+bool pinned_writes::may_change(device_address at, std::uint64_t bytes) {
+  collect();
+  auto none = [](const std::atomic<std::size_t>& x) {
+    return x.load(std::memory_order_acquire) == 0;
+  };
+  if (none(count_) && none(unanswered_count_))
+    return false;
+  std::lock_guard guard{mutex_};
+  std::erase_if(unanswered_, [](const unanswered& x) { return x.is_done(); });
+  unanswered_count_.store(unanswered_.size(), std::memory_order_release);
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const entry& x) {
+                       return x.to < at + bytes && at < x.to + x.bytes;
+                     }) ||
+         std::any_of(unanswered_.begin(), unanswered_.end(),
+                     [&](const unanswered& x) {
+                       return x.begin < at + bytes && at < x.end;
+                     });
 }
 
 void pinned_writes::wait_for(device_address at, std::uint64_t bytes) {

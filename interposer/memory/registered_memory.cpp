@@ -2,6 +2,7 @@
 
 #include "interposer/memory/memory.hpp"
 #include "interposer/memory/memory_part.hpp"
+#include "interposer/memory/zero_copy.hpp"
 #include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
@@ -118,6 +119,7 @@ CUresult show(context& in, const mapped_file& what, unsigned flags,
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   s.begin_sharing();
+  zero_copy_memory::mapped();
   out = place.address;
   return CUDA_SUCCESS;
 }
@@ -136,16 +138,20 @@ CUresult registered_memory::add(const void* at, std::uint64_t bytes,
   if (holding(at) != nullptr)
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   ranges_.emplace(begin, range{bytes, flags, context});
+  count_.store(ranges_.size(), std::memory_order_release);
   return CUDA_SUCCESS;
 }
 
 CUresult registered_memory::remove(const void* at) {
   auto begin = reinterpret_cast<std::uintptr_t>(at);
+  if (beginning_at(at))
+    on_occasion<occasion::host_memory>(wait_for_devices);
   {
     std::unique_lock guard{mutex_};
     if (ranges_.erase(begin) != 1)
       return holding(at) != nullptr ? CUDA_ERROR_INVALID_VALUE
                                     : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+    count_.store(ranges_.size(), std::memory_order_release);
   }
   std::lock_guard one{showing_mutex_};
   if (auto known = shown_.find(begin); known != shown_.end()) {
@@ -172,6 +178,21 @@ registered_memory::find(const void* at) const {
   std::shared_lock guard{mutex_};
   auto known = holding(at);
   return known == nullptr ? std::nullopt : std::optional{known->second};
+}
+
+bool registered_memory::holds(std::uintptr_t at, std::uint64_t bytes) const {
+  if (count_.load(std::memory_order_acquire) == 0)
+    return false;
+  auto end = at + bytes;
+  std::shared_lock guard{mutex_};
+  // Neighbours may hold the range together.
+  while (at < end) {
+    auto known = holding(reinterpret_cast<const void*>(at)); // NOLINT
+    if (known == nullptr)
+      return false;
+    at = known->first + known->second.bytes;
+  }
+  return true;
 }
 
 std::optional<registered_memory::range>

@@ -7,6 +7,8 @@
 
 #include <cuda.h>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -15,9 +17,11 @@
 
 namespace vgpu::interposer {
 
-/// Holds the registered ranges. Copies treat them as pageable memory. Kernels
-/// can use a range that the program mapped from a file, such as shared memory,
-/// because the host window maps the same file. Thread-safe.
+/// Holds the registered ranges. Only the program can read their bytes, so its
+/// own thread makes copies that the program does not wait for
+/// (late_copies.hpp). Kernels can use a range that the program mapped from a
+/// file, such as shared memory, because the host window maps the same file.
+/// Thread-safe.
 class registered_memory {
 public:
   struct range {
@@ -36,6 +40,10 @@ public:
   CUresult remove(const void* at);
   /// Finds the range that the pointer lies in.
   std::optional<range> find(const void* at) const;
+
+  /// Tells whether the whole range is registered. Costs little where nothing
+  /// is.
+  bool holds(std::uintptr_t at, std::uint64_t bytes) const;
 
   /// Finds the range that begins at the pointer.
   std::optional<range> beginning_at(const void* at) const;
@@ -57,6 +65,7 @@ private:
 
   mutable std::shared_mutex mutex_;
   range_map ranges_;
+  std::atomic<std::size_t> count_{0}; // of ranges_
   std::mutex showing_mutex_;
   /// Maps the beginning of each range to the address of its first page in the
   /// host window.

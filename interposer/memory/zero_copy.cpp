@@ -49,17 +49,33 @@ void zero_copy_memory::note(device_address at) {
 
 /// Notes the pinned memory that the arguments point into, and sends its
 /// changes. It takes no lock where no pinned memory is in use by kernels.
-void zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
-  if (!apart())
-    return;
+bool zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
   auto bytes = here().area().host_bytes();
+  auto noted = apart();
+  auto out = false;
   for (std::size_t at = 0; at + sizeof(device_address) <= arguments.size();
        at += sizeof(device_address)) {
     device_address x = 0;
     std::memcpy(&x, &arguments[at], sizeof(x));
-    if (in_host_window(x, bytes)) [[unlikely]]
-      note(x);
+    if (in_host_window(x, bytes)) [[unlikely]] {
+      out = true;
+      if (noted)
+        note(x);
+    }
   }
+  if (noted)
+    tell_if_any();
+  return out;
+}
+
+void zero_copy_memory::before_fill(device_address to) {
+  if (!apart())
+    return;
+  note(to);
+  tell_if_any();
+}
+
+void zero_copy_memory::tell_if_any() {
   if (!any_.load(std::memory_order_relaxed))
     return;
   std::lock_guard guard{mutex_};

@@ -32,12 +32,17 @@ public:
   /// Counts an allocation of pinned memory. From now on a wait may have changes
   /// to send.
   static void allocated() noexcept;
+  /// Counts registered memory that kernels may use in place.
+  static void mapped() noexcept { pinned_.fetch_add(1); }
+  static void unmapped() noexcept { pinned_.fetch_sub(1); }
 
   /// Notes that kernels may use the allocation that this address lies in.
   void note(device_address at);
   /// Sends the program's changes, before a kernel is launched with these
-  /// arguments.
-  void before_launch(std::span<const std::byte> arguments);
+  /// arguments. Tells whether one of them is an address in pinned memory.
+  bool before_launch(std::span<const std::byte> arguments);
+  /// Sends the program's changes, before a device fills pinned memory.
+  void before_fill(device_address to);
   /// Sends the program's changes. It runs before each wait
   /// (session_part::before_wait), because a kernel may wait for these changes,
   /// and before the worker continues with work that waited for the program.
@@ -48,6 +53,7 @@ public:
 private:
   bool apart() const;
   void tell();
+  void tell_if_any();
 
   inline static std::atomic<std::uint32_t> pinned_{0};
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <exception>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 #include <unistd.h>
@@ -65,6 +66,14 @@ CUresult host_caller::add_store(stream& in, const awaited_value& what) {
                  call::host_call{{in.wire}});
 }
 
+CUresult host_caller::add_task(stream& in, std::shared_ptr<stream_task> what,
+                               std::uint64_t begin, std::uint64_t end) {
+  return enqueue(
+      in,
+      {.what = kind::task, .task = std::move(what), .begin = begin, .end = end},
+      call::host_call{{in.wire}});
+}
+
 CUresult host_caller::add_turn(stream& in, slot_index slot,
                                std::shared_ptr<turn_taker> who) {
   entry what{.what = kind::turn, .who = std::move(who)};
@@ -76,7 +85,7 @@ template <class Call>
 CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
   {
     std::lock_guard guard{mutex_};
-    start();
+    start(server_of(what.what));
   }
   std::shared_lock appending{appending_, std::defer_lock};
   if (!runs_host_functions())
@@ -97,25 +106,36 @@ CUresult host_caller::enqueue(stream& in, entry what, const Call& call) {
     pending.end = ~std::uint64_t{0};
   else if (what.what == kind::store)
     pending = {what.word.address, what.word.address + what.word.bytes};
+  else if (what.what == kind::task)
+    std::tie(pending.begin, pending.end) = std::pair{what.begin, what.end};
   {
     std::lock_guard guard{mutex_};
+    // Work that was appended behind calls which are done does not count.
+    if (!is_held(in))
+      in.since_held.store(0, std::memory_order_relaxed);
     pending.appended = appended_.load(std::memory_order_relaxed);
     pending_calls_.emplace(number, pending);
     note_room();
     waiting_.push_back(what);
-    added_.notify_one();
+    added_.notify_all();
   }
   in.wait_behind(number);
   in.worked(what.asked.call);
   return CUDA_SUCCESS;
 }
 
-void host_caller::start() {
-  if (started_)
+host_caller::server host_caller::server_of(kind x) noexcept {
+  return x == kind::function || x == kind::callback ? server::functions
+                                                    : server::own_work;
+}
+
+void host_caller::start(server which) {
+  auto& started = started_[static_cast<std::size_t>(which)];
+  if (started)
     return;
-  if (!start_own_thread([this] { serve(); }))
+  if (!start_own_thread([this, which] { serve(which); }))
     throw std::runtime_error{"cannot start a thread for host functions"};
-  started_ = true;
+  started = true;
 }
 
 bool host_caller::has_turn(const entry& x, CUresult& status) {
@@ -133,10 +153,17 @@ bool host_caller::has_turn(const entry& x, CUresult& status) {
   return true;
 }
 
-host_caller::found host_caller::next(entry& out, CUresult& status) {
+bool host_caller::has_work(server which) const {
+  return std::any_of(waiting_.begin(), waiting_.end(), [&](const entry& x) {
+    return server_of(x.what) == which;
+  });
+}
+
+host_caller::found host_caller::next(server which, entry& out,
+                                     CUresult& status) {
   auto polled = false;
   auto ready = std::find_if(waiting_.begin(), waiting_.end(), [&](entry& x) {
-    if (!has_turn(x, status))
+    if (server_of(x.what) != which || !has_turn(x, status))
       return false;
     if (x.what != kind::host_wait || status != CUDA_SUCCESS ||
         x.word.address == 0 || x.word.met_by(x.word.read()))
@@ -148,7 +175,7 @@ host_caller::found host_caller::next(entry& out, CUresult& status) {
     return polled ? found::waits : found::nothing;
   out = *ready;
   waiting_.erase(ready);
-  running_ = true;
+  runs(which) = true;
   return found::one;
 }
 
@@ -160,6 +187,8 @@ void host_caller::end_waits_in(std::uint64_t at, std::uint64_t bytes) {
 }
 
 void host_caller::run(const entry& x, CUresult status) {
+  if (x.task != nullptr)
+    return take_step(x, status);
   if (x.what == kind::callback || x.what == kind::function)
     here().send(call::host_begun{x.asked.call.value}, x.device);
   if (x.what == kind::callback)
@@ -176,23 +205,55 @@ void host_caller::run(const entry& x, CUresult status) {
     here().slots().rest(x.asked.slot);
   else
     here().slots().give(x.asked.slot);
-  finish(x);
+  finish(x.asked.call);
   // The stream has continued, so more work can be appended now than a device
   // takes while its stream waits.
   if (x.what == kind::turn)
     x.who->take_turn(status);
 }
 
-void host_caller::finish(const entry& x) {
+/// Takes the next step of a task. The begin of a later step tells a replay that
+/// the work of the step before was done. The first step has no such record, so
+/// that a worker never lets the stream continue ahead of the task's own work.
+void host_caller::take_step(const entry& x, CUresult status) {
+  auto& s = here();
+  auto later = x.what == kind::task_step;
+  if (later) {
+    if (status == CUDA_SUCCESS) {
+      s.send(call::host_begun{x.asked.call.value}, x.device);
+      s.send(call::host_done{x.asked.call.value}, x.device);
+    }
+    end(x.asked);
+  }
+  const auto& whole = later ? x.whole : x.asked;
+  if (auto* next = x.task->step(status); next != nullptr) {
+    (void)enqueue(*next,
+                  {.what = kind::task_step, .task = x.task, .whole = whole},
+                  call::host_call{{next->wire}});
+    return;
+  }
+  if (later || status == CUDA_SUCCESS) {
+    session_part::get().before_wait.run();
+    s.send(call::host_done{whole.call.value}, x.device);
+  }
+  end(whole);
+}
+
+void host_caller::end(const ticket& x) {
+  here().slots().give(x.slot);
+  finish(x.call);
+}
+
+void host_caller::finish(call_number x) {
   pending_.fetch_sub(1);
   std::lock_guard guard{mutex_};
-  pending_calls_.erase(x.asked.call.value);
+  pending_calls_.erase(x.value);
   note_room();
   ++ended_calls_;
   ended_.notify_all();
 }
 
-void host_caller::serve() {
+void host_caller::serve(server which) {
   become_host_function_thread();
   constexpr auto soonest = 20us, latest = 1000us;
   auto pause = soonest;
@@ -204,8 +265,8 @@ void host_caller::serve() {
     auto what = found::nothing;
     {
       std::unique_lock guard{mutex_};
-      added_.wait(guard, [&] { return !waiting_.empty(); });
-      what = next(x, status);
+      added_.wait(guard, [&] { return has_work(which); });
+      what = next(which, x, status);
     }
     // At exit the program's memory may already be freed.
     if (process::now() != phase::running)
@@ -221,7 +282,7 @@ void host_caller::serve() {
     }
     if (what == found::one) {
       std::lock_guard guard{mutex_};
-      running_ = false;
+      runs(which) = false;
       ended_.notify_all();
     }
     pause = what == found::waits ? std::min(2 * pause, latest) : soonest;
@@ -275,7 +336,7 @@ void host_caller::wait_for_room() {
 void host_caller::wait_for_functions() {
   std::unique_lock guard{mutex_};
   wait_for_ends(guard, [this] {
-    return running_ ||
+    return runs(server::functions) || runs(server::own_work) ||
            std::any_of(pending_calls_.begin(), pending_calls_.end(),
                        [](auto& x) {
                          return !x.second.only_waits && !x.second.given_up;
@@ -301,7 +362,7 @@ void host_caller::wait_for_ends(std::unique_lock<std::mutex>& guard,
   // any longer.
   for (auto& [number, x] : pending_calls_)
     x.given_up = true;
-  running_ = false;
+  running_.fill(false);
   note_room();
 }
 
@@ -317,16 +378,15 @@ void host_caller::wait_while(std::unique_lock<std::mutex>& guard,
   }
 }
 
-void host_caller::wait_for_writers(std::uint64_t at, std::uint64_t bytes) {
-  if (runs_host_functions() || pending_.load(std::memory_order_acquire) == 0)
-    return;
-  std::unique_lock guard{mutex_};
-  wait_while(guard, [&] {
-    return std::any_of(
-        pending_calls_.begin(), pending_calls_.end(), [&](auto& x) {
-          return x.second.begin < at + bytes && at < x.second.end;
-        });
-  });
+bool host_caller::may_change(std::uint64_t at, std::uint64_t bytes) {
+  if (pending_.load(std::memory_order_acquire) == 0)
+    return false;
+  std::lock_guard guard{mutex_};
+  return std::any_of(
+      pending_calls_.begin(), pending_calls_.end(), [&](auto& x) {
+        return x.second.only_waits ||
+               (x.second.begin < at + bytes && at < x.second.end);
+      });
 }
 
 host_caller& host_calls() noexcept {

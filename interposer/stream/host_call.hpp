@@ -9,8 +9,10 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,9 +30,25 @@ public:
   virtual void take_turn(CUresult status) noexcept = 0;
 };
 
+/// Represents work of this library that a stream waits for, in steps. The work
+/// goes into another stream, because its own stream stands still until the last
+/// step.
+class stream_task {
+public:
+  virtual ~stream_task() = default;
+  /// Takes a step on the thread of the host functions. The first step comes
+  /// when the stream reaches the task. A step may append work to another
+  /// stream, and returns that stream; the next step comes when the work is
+  /// done. After the last step, which returns null, the task's own stream
+  /// continues. `status` is the error that the stream ended in, or
+  /// CUDA_SUCCESS.
+  virtual stream* step(CUresult status) noexcept = 0;
+};
+
 /// Runs host functions on one thread, in the order in which the worker reports
-/// that streams reached them. The first function starts the thread.
-/// Thread-safe.
+/// that streams reached them. A second thread does the library's own work, so
+/// that a function may wait for work of other streams. The first call of each
+/// kind starts its thread. Thread-safe.
 ///
 /// The interposer, not the device, also polls and writes words of host memory.
 /// So a replay repeats neither, and a worker on another host needs no access to
@@ -57,13 +75,18 @@ public:
                     std::shared_ptr<turn_taker> who);
   /// Makes the stream write `what.value` into a word of the program's memory.
   CUresult add_store(stream& in, const awaited_value& what);
+  /// Makes the stream wait for a task, which may write to [begin, end) of the
+  /// program's memory.
+  CUresult add_task(stream& in, std::shared_ptr<stream_task> what,
+                    std::uint64_t begin, std::uint64_t end);
   /// Ends all waits for words in this range, because its memory is about to be
   /// freed.
   void end_waits_in(std::uint64_t at, std::uint64_t bytes);
 
-  /// Waits until no pending call may write to the range. Returns at once on the
-  /// thread that runs the calls.
-  void wait_for_writers(std::uint64_t at, std::uint64_t bytes);
+  /// Tells whether the program's memory in this range may change before the
+  /// pending calls are done: one of them may write there, or waits for the
+  /// program, which may write there first.
+  bool may_change(std::uint64_t at, std::uint64_t bytes);
 
   /// Appends work that makes a real driver wait for all streams, such as
   /// loading or unloading code, a kernel's first launch, or making a stream
@@ -107,6 +130,8 @@ private:
     device_wait,
     store,
     turn,
+    task,
+    task_step,
   };
   struct entry {
     kind what = kind::function;
@@ -119,6 +144,11 @@ private:
     awaited_value word{};
     bool writes = false;
     std::shared_ptr<turn_taker> who{};
+    std::shared_ptr<stream_task> task{};
+    // What a task may write
+    std::uint64_t begin = 0, end = 0;
+    // The call of the whole task, for a later step
+    ticket whole{};
   };
   /// Describes a call that is not done. It may write to [begin, end) of the
   /// program's memory.
@@ -141,8 +171,11 @@ private:
 
   template <class Call>
   CUresult enqueue(stream& in, entry what, const Call& call);
-  void start();
-  [[noreturn]] void serve();
+  /// Names a thread.
+  enum class server : std::uint8_t { functions, own_work };
+  static server server_of(kind x) noexcept;
+  void start(server which);
+  [[noreturn]] void serve(server which);
   void hold_back(stream& in);
   void wait_for_room();
   void wait_for_functions();
@@ -158,12 +191,22 @@ private:
   template <class Condition>
   void wait_while(std::unique_lock<std::mutex>& guard, const Condition& so);
   /// Takes a call that may run now out of waiting_.
-  found next(entry& out, CUresult& status);
+  found next(server which, entry& out, CUresult& status);
+  /// Tells whether a call waits for this thread. Precondition: the lock is
+  /// held.
+  bool has_work(server which) const;
+  /// Notes whether the thread runs a call. Precondition: the lock is held.
+  bool& runs(server which) noexcept {
+    return running_[static_cast<std::size_t>(which)];
+  }
   /// Tells whether the call's turn has come, or its stream has ended in an
   /// error.
   bool has_turn(const entry& x, CUresult& status);
   void run(const entry& x, CUresult status);
-  void finish(const entry& x);
+  void take_step(const entry& x, CUresult status);
+  /// Returns the slot of a call that is done, and wakes the threads that wait.
+  void end(const ticket& x);
+  void finish(call_number x);
 
   /// Is shared by threads that append calls. It is locked before the other
   /// mutex.
@@ -174,15 +217,15 @@ private:
   std::vector<entry> waiting_;
   /// Holds all calls that are not done, by call number.
   std::map<std::uint64_t, pending_call> pending_calls_;
-  // Whether a call runs, which may append further calls
-  bool running_ = false;
+  // Whether each thread runs a call, which may append further calls
+  std::array<bool, 2> running_{};
   std::uint64_t ended_calls_ = 0;
   std::atomic<std::size_t> pending_{0};
   /// Counts the work that was appended while a call was pending.
   std::atomic<std::uint64_t> appended_{0};
   /// Holds the value that appended_ may reach before threads must wait.
   std::atomic<std::uint64_t> room_until_{~std::uint64_t{0}};
-  bool started_ = false;
+  std::array<bool, 2> started_{};
 };
 
 /// Returns the process's host caller. Precondition: the driver's state is made.

@@ -32,10 +32,13 @@ void raise(std::atomic<std::uint64_t>& x, std::uint64_t to) noexcept {
       break;
 }
 
-bool is_done(const stream& x) noexcept {
-  auto last = x.last_work.load(std::memory_order_acquire);
+bool is_done(const stream& x, std::uint64_t last) noexcept {
   return last <= x.done_until->load(std::memory_order_acquire) ||
          last <= here().done_until(x.device());
+}
+
+bool is_done(const stream& x) noexcept {
+  return is_done(x, x.last());
 }
 
 /// Tells whether the event's latest record is known to be done. Precondition:
@@ -130,7 +133,14 @@ void stream::worked(call_number call) {
   raise(last_work, call.value + 1);
   // A wait for the legacy stream includes the blocking streams.
   if (!is_legacy() && !non_blocking())
-    raise(owner.legacy->last_work, call.value + 1);
+    raise(owner.legacy->last_blocking, call.value + 1);
+  host_calls().work_appended(*this);
+}
+
+void stream::copied(call_number call) {
+  raise(last_copy, call.value + 1);
+  if (!is_legacy() && !non_blocking())
+    raise(owner.legacy->last_copy, call.value + 1);
   host_calls().work_appended(*this);
 }
 
@@ -280,9 +290,29 @@ CUresult synchronise(stream& x) {
   auto asked = s.begin(call::stream_sync{{x.wire}}, x.device());
   auto got = s.finish(asked);
   s.deliver_console();
-  if (got.result == CUDA_SUCCESS)
-    learn_done(x, asked.call.value);
-  return got.result;
+  if (got.result != CUDA_SUCCESS)
+    return got.result;
+  learn_done(x, asked.call.value);
+  if (x.is_legacy())
+    streams_of(x.owner).learn_done(asked.call.value);
+  return CUDA_SUCCESS;
+}
+
+CUresult finish_work(stream& x) {
+  // The legacy stream's own work comes before that of a blocking stream.
+  auto& legacy = *x.owner.legacy;
+  if (!x.non_blocking() && !x.is_legacy() &&
+      !is_done(legacy, legacy.last_work.load(std::memory_order_acquire)))
+    if (auto code = synchronise(legacy); code != CUDA_SUCCESS)
+      return code;
+  return is_done(x, x.last_seen()) ? here().sticky() : synchronise(x);
+}
+
+bool is_idle(const stream& x) noexcept {
+  const auto& legacy = *x.owner.legacy;
+  return is_done(x) &&
+         (x.non_blocking() ||
+          is_done(legacy, legacy.last_work.load(std::memory_order_acquire)));
 }
 
 CUresult query(stream& x) {

@@ -9,6 +9,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -44,6 +45,12 @@ struct stream {
   const int priority;
   const std::uint64_t id; ///< the result of cuStreamGetId
   std::atomic<std::uint64_t> last_work{0};
+  /// Holds the same for copies to the device whose bytes are in the log. The
+  /// program sees the end of such a copy only in the end of later work.
+  std::atomic<std::uint64_t> last_copy{0};
+  /// Holds the same for the work of all blocking streams; used in the legacy
+  /// stream only.
+  std::atomic<std::uint64_t> last_blocking{0};
   const progress done_until = std::make_shared<progress::element_type>(0);
   pending_query query;
   std::atomic<capture*> captured_by{nullptr};
@@ -68,6 +75,18 @@ struct stream {
   /// Notes that work was appended to the stream. Waits where too much work
   /// follows a pending host function.
   void worked(call_number call);
+  /// Notes a copy to the device, as worked() does for other work.
+  void copied(call_number call);
+  /// Returns the log position of the latest work that a wait for the stream
+  /// waits for, and whose end the program can see.
+  std::uint64_t last_seen() const noexcept {
+    return std::max(last_work.load(std::memory_order_acquire),
+                    last_blocking.load(std::memory_order_acquire));
+  }
+  /// Returns the same for all work.
+  std::uint64_t last() const noexcept {
+    return std::max(last_seen(), last_copy.load(std::memory_order_acquire));
+  }
   /// Notes that the stream's later work comes after this host function or wait.
   void wait_behind(std::uint64_t call) noexcept;
 };
@@ -140,6 +159,12 @@ void retire_event(event& x);
 /// Waits until the stream's work so far is done, and writes out the text of
 /// kernels.
 CUresult synchronise(stream& x);
+/// Waits until all work is done that the stream's next work would wait for, but
+/// not for copies to the device that nothing follows.
+CUresult finish_work(stream& x);
+/// Tells whether all work that the stream's next work would wait for is known
+/// to be done.
+bool is_idle(const stream& x) noexcept;
 /// Returns CUDA_ERROR_NOT_READY while the stream's work is not done.
 CUresult query(stream& x);
 /// Records the event after the stream's work so far.

@@ -101,6 +101,18 @@ CUresult stream_set::each(const F& f) {
   return CUDA_SUCCESS;
 }
 
+void stream_set::learn_done(std::uint64_t call) {
+  std::lock_guard guard{streams_of(of_.root).mutex_};
+  (void)each([call](stream& x) {
+    auto& known = *x.done_until;
+    auto now = known.load(std::memory_order_relaxed);
+    while (!x.non_blocking() && now < call &&
+           !known.compare_exchange_weak(now, call, std::memory_order_release))
+      ;
+    return CUDA_SUCCESS;
+  });
+}
+
 CUresult stream_set::check_captures() {
   if (!any_capture())
     return CUDA_SUCCESS;
@@ -121,7 +133,7 @@ CUresult stream_set::record(event& x) {
     return code;
   auto& to = made(gathered_);
   auto code = each([&](stream& s) {
-    if (s.is_captured() || s.last_work.load(std::memory_order_acquire) == 0)
+    if (s.is_captured() || s.last() == 0)
       return CUDA_SUCCESS;
     auto passed = interposer::record(*to.mark, s);
     return passed == CUDA_SUCCESS ? interposer::wait(*to.in, *to.mark) : passed;

@@ -25,6 +25,9 @@ public:
   void add(stream& x);
   /// Removes a stream. Precondition: this is the set of the stream's owner.
   void remove(stream& x);
+  /// Notes that the work of blocking streams before this call is done, because
+  /// the legacy stream waited for it.
+  void learn_done(std::uint64_t call);
   /// Counts the streams. A green context's streams count in its root.
   std::size_t size();
 

@@ -1,5 +1,7 @@
 #include "tests/unit/interposer/driver_fixture.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <vector>
@@ -167,11 +169,15 @@ BOOST_AUTO_TEST_CASE(pinned_memory_is_written_while_the_program_runs) {
   REQUIRE_OK(cuMemcpyDtoHAsync(pinned, memory, from.size(), nullptr));
   BOOST_TEST(static_cast<unsigned char*>(pinned)[1] == 0);
   fake().resume();
-  // This call reads the bytes only after the copy into them has arrived.
+  // This copy reads the bytes only after the copy into them has arrived.
   REQUIRE_OK(
       cuMemcpyHtoDAsync(memory + 5'000'000, pinned, from.size(), nullptr));
   REQUIRE_OK(cuStreamSynchronize(nullptr));
   BOOST_TEST(std::memcmp(pinned, from.data(), from.size()) == 0);
+  // The fake client's streams do not wait for the program. Freeing does.
+  CUdeviceptr other = 0;
+  REQUIRE_OK(cuMemAlloc(&other, 16));
+  REQUIRE_OK(cuMemFree(other));
   std::vector<unsigned char> back(from.size());
   REQUIRE_OK(cuMemcpyDtoH(back.data(), memory + 5'000'000, from.size()));
   BOOST_TEST((back == from));
@@ -189,6 +195,142 @@ BOOST_AUTO_TEST_CASE(a_read_may_be_larger_than_the_arena) {
   // This is more than the log holds, which is trimmed while it is executed.
   REQUIRE_OK(cuMemcpyHtoD(big, back.data(), size));
   REQUIRE_OK(cuMemFree(big));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+namespace {
+
+/// A host function that the program lets go on. All streams wait for it.
+struct held_stream {
+  std::atomic<bool> go{false};
+  held_stream() { REQUIRE_OK(cuLaunchHostFunc(nullptr, wait, this)); }
+  ~held_stream() { let_go(); }
+  void let_go() {
+    go = true;
+    go.notify_all();
+  }
+  static void CUDA_CB wait(void* self) {
+    static_cast<held_stream*>(self)->go.wait(false);
+  }
+};
+
+/// Page-locked memory of both kinds.
+struct locked_fixture : copy_fixture {
+  static constexpr std::size_t size = 100'000;
+  std::vector<unsigned char> plain = pattern(size);
+  unsigned char* pinned = nullptr;
+  locked_fixture() {
+    void* made = nullptr;
+    REQUIRE_OK(cuMemAllocHost(&made, size));
+    pinned = static_cast<unsigned char*>(made);
+    REQUIRE_OK(cuMemHostRegister(plain.data(), size, 0));
+  }
+  ~locked_fixture() {
+    cuMemFreeHost(pinned);
+    cuMemHostUnregister(plain.data());
+  }
+  /// Waits for copies that are under way, as freeing memory does.
+  static void finish() {
+    CUdeviceptr other = 0;
+    REQUIRE_OK(cuMemAlloc(&other, 16));
+    REQUIRE_OK(cuMemFree(other));
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(page_locked_copies, locked_fixture)
+
+BOOST_AUTO_TEST_CASE(a_copy_behind_a_host_function_returns_and_reads_later) {
+  for (auto* from : {pinned, plain.data()}) {
+    std::fill(from, from + size, static_cast<unsigned char>(1));
+    {
+      held_stream held;
+      REQUIRE_OK(cuMemcpyHtoDAsync(memory, from, size, nullptr));
+      std::fill(from, from + size, static_cast<unsigned char>(2));
+    }
+    finish();
+    std::vector<unsigned char> back(size);
+    REQUIRE_OK(cuMemcpyDtoH(back.data(), memory, size));
+    BOOST_TEST((back == std::vector<unsigned char>(size, 2)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_to_registered_memory_returns_and_writes_later) {
+  REQUIRE_OK(cuMemsetD8(memory, 7, size));
+  std::fill(plain.begin(), plain.end(), static_cast<unsigned char>(1));
+  {
+    held_stream held;
+    REQUIRE_OK(cuMemcpyDtoHAsync(plain.data(), memory, size, nullptr));
+    BOOST_TEST(plain[0] == 1);
+  }
+  finish();
+  BOOST_TEST((plain == std::vector<unsigned char>(size, 7)));
+}
+
+BOOST_AUTO_TEST_CASE(a_batch_reads_when_its_attributes_say) {
+  CUstream stream = nullptr;
+  REQUIRE_OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  std::vector<unsigned char> to(2, 0), from(2, 1);
+  CUdeviceptr targets[2], sources[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    targets[i] = reinterpret_cast<CUdeviceptr>(&to[i]);
+    sources[i] = reinterpret_cast<CUdeviceptr>(&from[i]);
+  }
+  std::size_t sizes[]{1, 1}, first[]{0, 1};
+  CUmemcpyAttributes how[2]{};
+  how[0].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+  how[1].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+  {
+    held_stream held;
+    REQUIRE_OK(
+        cuMemcpyBatchAsync(targets, sources, sizes, 2, how, first, 2, stream));
+    BOOST_TEST(to[0] == 0);
+    BOOST_TEST(to[1] == 1);
+    from[0] = from[1] = 2;
+  }
+  finish();
+  BOOST_TEST(to[0] == 2);
+  BOOST_TEST(to[1] == 1);
+  REQUIRE_OK(cuStreamDestroy(stream));
+}
+
+BOOST_AUTO_TEST_CASE(unregistering_waits_for_copies) {
+  std::vector<unsigned char> other(size, 1);
+  REQUIRE_OK(cuMemHostRegister(other.data(), size, 0));
+  {
+    held_stream held;
+    REQUIRE_OK(cuMemcpyHtoDAsync(memory, other.data(), size, nullptr));
+  }
+  REQUIRE_OK(cuMemHostUnregister(other.data()));
+  std::fill(other.begin(), other.end(), static_cast<unsigned char>(3));
+  std::vector<unsigned char> back(size);
+  REQUIRE_OK(cuMemcpyDtoH(back.data(), memory, size));
+  BOOST_TEST((back == std::vector<unsigned char>(size, 1)));
+}
+
+BOOST_AUTO_TEST_CASE(copies_that_wait_wait_only_for_work) {
+  auto waits = [] {
+    auto all = fake().counts();
+    return all[static_cast<std::uint16_t>(call::number::stream_sync)] +
+           all[static_cast<std::uint16_t>(call::number::device_sync)];
+  };
+  std::vector<unsigned char> from(100);
+  REQUIRE_OK(cuCtxSynchronize());
+  auto before = waits();
+  REQUIRE_OK(cuMemcpyHtoD(memory, from.data(), 100));
+  REQUIRE_OK(cuMemcpyHtoD(memory, pinned, 100));
+  BOOST_TEST(waits() == before);
+  REQUIRE_OK(cuMemsetD8(memory, 0, 100));
+  REQUIRE_OK(cuMemcpyHtoD(memory, from.data(), 100));
+  BOOST_TEST(waits() == before + 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_fill_of_pinned_memory_is_done_when_it_returns) {
+  REQUIRE_OK(cuMemsetD8(reinterpret_cast<CUdeviceptr>(pinned), 9, size));
+  BOOST_TEST(pinned[0] == 9);
+  BOOST_TEST(pinned[size - 1] == 9);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

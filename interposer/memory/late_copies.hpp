@@ -1,0 +1,85 @@
+// Copies that read or write the program's memory when their stream comes to
+// them, and not when the program makes the call.
+#pragma once
+
+#include "interposer/stream/stream_event.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace vgpu::interposer {
+
+/// Makes one copy, in steps.
+class copy_steps {
+public:
+  virtual ~copy_steps() = default;
+  /// Appends the work of a step to `side`, which nothing else uses, and touches
+  /// the program's memory. Returns false where the copy is done, and otherwise
+  /// is called again when the step's work is done. It must not wait for work.
+  virtual bool step(stream& side) = 0;
+};
+
+/// Lets streams wait for copies that the thread of the host functions makes.
+///
+///   the program's stream      a hidden stream        the library's
+///     work before                                    own thread
+///     event record, host_call ───────────────────────► first step:
+///        │                    wait for the event  ◄─── appends it
+///        │                    the copy, host_call ◄───
+///        │                          └────────────────► next step: is done
+///     work after     ◄──────────────────────────────── host_done
+///
+/// The log so holds the bytes that the copy used, and a replay does not read
+/// the program's memory. Thread-safe.
+class late_copy_list {
+public:
+  /// Makes the copy when the stream comes to it. It may write to [begin, end)
+  /// of the program's memory.
+  CUresult add(stream& in, std::uint64_t begin, std::uint64_t end,
+               std::unique_ptr<copy_steps> what);
+
+  /// Makes the hidden stream of a context, which the first copy needs, unless
+  /// a stream waits for the program. A GPU's driver may wait for all streams
+  /// when it makes one, so callers do this early.
+  void prepare(context& in);
+
+  /// Waits until no copy is pending. It does not wait on the thread that makes
+  /// the copies.
+  void wait_for_none();
+  /// Waits until no copy is pending, and destroys the hidden stream of a
+  /// context that ends.
+  void forget(const context& of);
+
+private:
+  class copy;
+  /// Holds what copies in one context need.
+  struct place {
+    context& in;
+    const std::uint64_t context_id;
+    const std::unique_ptr<stream> side;
+    /// Events that no copy uses now.
+    std::vector<std::unique_ptr<event>> idle;
+  };
+
+  place& place_of(context& in);
+  std::unique_ptr<event> take_event(place& x);
+  void give(place& x, std::unique_ptr<event> what);
+  void ended();
+
+  std::mutex making_; // is held while a place is made
+  std::mutex mutex_;
+  std::condition_variable none_;
+  std::vector<std::unique_ptr<place>> places_;
+  std::atomic<std::size_t> pending_{0};
+};
+
+/// Returns the process's copies of this kind. Precondition: the driver's state
+/// is made.
+late_copy_list& late_copies() noexcept;
+
+} // namespace vgpu::interposer
