@@ -28,6 +28,10 @@ namespace vgpu::test {
 
 using namespace std::chrono_literals;
 
+/// How long anything that must happen may take. Only a test that fails waits so
+/// long.
+inline constexpr std::chrono::milliseconds patience = 120s;
+
 /// What the session's client sent to its owner.
 struct inbox {
   std::mutex lock;
@@ -43,7 +47,7 @@ struct inbox {
       return body != nullptr && check(*body);
     });
   }
-  bool wait(auto condition, std::chrono::milliseconds at_most = 10s) {
+  bool wait(auto condition, std::chrono::milliseconds at_most = patience) {
     std::unique_lock guard{lock};
     return changed.wait_for(guard, at_most, condition);
   }
@@ -263,7 +267,7 @@ struct world {
   std::optional<CUresult> answer_of(slot_index index) {
     auto& slot = area.at(index);
     auto answered = static_cast<std::uint32_t>(slot_state::answered);
-    for (auto until = std::chrono::steady_clock::now() + 10s;
+    for (auto until = std::chrono::steady_clock::now() + patience;
          std::chrono::steady_clock::now() < until;) {
       auto state = slot.state.load();
       if (state == answered) {
@@ -338,7 +342,8 @@ struct world {
   }
 
   /// Waits for an event to the manager. Returns whether it came.
-  bool told(const std::string& kind, std::chrono::milliseconds at_most = 10s) {
+  bool told(const std::string& kind,
+            std::chrono::milliseconds at_most = patience) {
     return in.wait(
         [&] {
           return in.has<control::event>(
@@ -379,10 +384,9 @@ struct world {
   /// log's writer, which they wake at each step. A short timeout covers changes
   /// after the last step.
   boost::test_tools::assertion_result await(const char* what, auto condition) {
-    constexpr auto longest = 10s;
     constexpr auto unasked = 20ms;
     auto& wanted = area.header().room_wanted;
-    for (auto until = std::chrono::steady_clock::now() + longest;
+    for (auto until = std::chrono::steady_clock::now() + patience;
          std::chrono::steady_clock::now() < until;) {
       wanted = 1;
       if (condition())

@@ -117,7 +117,7 @@ public:
 
   /// Waits for a running host function, as a driver may.
   status create_stream(stream_id, bool, int) override {
-    called_->pass_within(std::chrono::seconds{5});
+    called_->pass_within(std::chrono::seconds{120});
     return {};
   }
   status destroy_stream(stream_id) override { return {}; }

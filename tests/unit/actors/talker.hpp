@@ -93,7 +93,7 @@ public:
 
 private:
   using clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds patience{10'000};
+  static constexpr std::chrono::milliseconds patience{120'000};
 
   static link_options options(link_options::form as, std::string endpoint) {
     link_options out;

@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(an_object_is_lent_until_it_is_withdrawn) {
   broker->withdraw(key);
   BOOST_TEST(!borrow(share_kind::memory, name).ok());
   // The broker may be closing its side of the last connection.
-  for (auto until = std::chrono::steady_clock::now() + 10s;
+  for (auto until = std::chrono::steady_clock::now() + 120s;
        descriptors_in_use() != before &&
        std::chrono::steady_clock::now() < until;)
     std::this_thread::yield();

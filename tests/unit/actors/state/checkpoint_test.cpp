@@ -62,7 +62,7 @@ struct process_checkpoint : world {
 
   bool wait_asked(std::size_t count) {
     std::unique_lock guard{lock};
-    return changed.wait_for(guard, 10s, [&] { return asked.size() >= count; });
+    return changed.wait_for(guard, 120s, [&] { return asked.size() >= count; });
   }
 
   std::string suspend(std::uint64_t epoch = 1) {
@@ -84,7 +84,7 @@ struct process_checkpoint : world {
       return in.has<control::restored>([](auto& x) { return x.bytes != 0; });
     });
   }
-  bool was_woken(std::chrono::milliseconds at_most = 10s) {
+  bool was_woken(std::chrono::milliseconds at_most = 120s) {
     return in.wait(
         [&] {
           return in.has<control::wake_session>([](auto&) { return true; });

@@ -347,7 +347,7 @@ public:
   /// and sends the first `parts` requested parts of its file.
   template <class Body>
   std::optional<Body> next(std::uint64_t epoch, std::uint64_t parts = ~0ull) {
-    for (auto until = std::chrono::steady_clock::now() + 10s;
+    for (auto until = std::chrono::steady_clock::now() + 120s;
          std::chrono::steady_clock::now() < until;) {
       auto got = talker_.hear(100ms);
       if (!got || got->head.epoch.value != epoch)

@@ -60,7 +60,7 @@ struct dry_runs : world {
 
   bool wait_begun(std::size_t count) {
     std::unique_lock guard{lock};
-    return changed.wait_for(guard, 10s, [&] { return begun >= count; });
+    return changed.wait_for(guard, 120s, [&] { return begun >= count; });
   }
 
   bool contains(const std::string& text, const std::string& part) {

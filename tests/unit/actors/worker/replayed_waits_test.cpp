@@ -242,7 +242,7 @@ struct replayed_session : a_session {
     }
     void call_host(const waiter&) override { called.set_value(); }
   };
-  static constexpr std::chrono::seconds long_enough{20};
+  static constexpr std::chrono::seconds long_enough{120};
   static constexpr device_address words = at;
 
   std::shared_ptr<program> sink = std::make_shared<program>();

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(a_completions_captures_are_freed_after_its_call) {
       BOOST_REQUIRE(dev->enqueue_read(first, into, out, std::move(done)).ok());
     else
       dev->when_done(first, std::move(done));
-    auto state = gone->get_future().wait_for(std::chrono::seconds{10});
+    auto state = gone->get_future().wait_for(std::chrono::seconds{120});
     BOOST_REQUIRE((state == std::future_status::ready));
   }
 }
