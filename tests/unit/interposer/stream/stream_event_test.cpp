@@ -190,10 +190,15 @@ BOOST_AUTO_TEST_CASE(calls_behind_a_host_function_are_bounded) {
     for (auto i = 0; i < all; ++i, ++appended)
       (void)cuEventRecord(e, other);
   }};
-  auto until = std::chrono::steady_clock::now() + std::chrono::seconds{1};
-  while (appended < most && std::chrono::steady_clock::now() < until)
+  auto now = [] { return std::chrono::steady_clock::now(); };
+  for (auto late = now() + std::chrono::seconds{60};
+       appended <= 100 && now() < late;)
     std::this_thread::yield();
   BOOST_TEST(appended > 100);
+  // Nothing tells that a thread has stopped for good.
+  for (auto until = now() + std::chrono::seconds{1};
+       appended < most && now() < until;)
+    std::this_thread::yield();
   BOOST_TEST(appended < most);
   BOOST_TEST(!ended);
   fake().resume();
@@ -206,17 +211,21 @@ BOOST_AUTO_TEST_CASE(calls_behind_a_host_function_are_bounded) {
 
 // If the call waited for the function, neither would continue.
 BOOST_AUTO_TEST_CASE(a_host_function_that_waits_for_its_caller_delays_it_once) {
-  std::atomic<bool> go{false};
+  struct {
+    std::atomic<bool> go{false}, ended{false};
+  } flags;
   CUstream other = nullptr;
   CUevent e = nullptr;
   REQUIRE_OK(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
   REQUIRE_OK(cuLaunchHostFunc(
       stream,
       [](void* x) {
-        while (!static_cast<std::atomic<bool>*>(x)->load())
+        auto& mine = *static_cast<decltype(flags)*>(x);
+        while (!mine.go)
           std::this_thread::yield();
+        mine.ended = true;
       },
-      &go));
+      &flags));
   auto began = std::chrono::steady_clock::now();
   REQUIRE_OK(cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
   for (auto i = 0; i < 2000; ++i)
@@ -224,9 +233,13 @@ BOOST_AUTO_TEST_CASE(a_host_function_that_waits_for_its_caller_delays_it_once) {
   REQUIRE_OK(cuStreamDestroy(other));
   auto took = std::chrono::steady_clock::now() - began;
   BOOST_TEST((took >= std::chrono::seconds{10}));
-  BOOST_TEST((took < std::chrono::seconds{15}));
-  go = true;
+  // A second delay would take ten seconds more.
+  BOOST_TEST((took < std::chrono::seconds{20}));
+  flags.go = true;
   REQUIRE_OK(cuStreamSynchronize(stream));
+  // This stream does not wait for host functions, which use the flags.
+  while (!flags.ended)
+    std::this_thread::yield();
   REQUIRE_OK(cuEventDestroy(e));
 }
 
