@@ -174,7 +174,7 @@ CUresult clusters_of(const launch_shape& x, const function& f,
                                       : CUDA_ERROR_INVALID_CLUSTER_SIZE;
 }
 
-CUresult prepare(context& in, const launch_request& what, std::byte* room,
+CUresult prepare(context& in, const launch_request& what, parameter_room& room,
                  prepared_launch& out) {
   auto why = CUDA_SUCCESS;
   auto* f = find_function(what.function, in, why);
@@ -186,7 +186,8 @@ CUresult prepare(context& in, const launch_request& what, std::byte* room,
   if (f->parameter_bytes > most_parameters) [[unlikely]]
     return CUDA_ERROR_INVALID_VALUE;
   out.what = f;
-  if (auto code = gather_parameters(what, *f, room, out.parameters);
+  if (auto code = gather_parameters(what, *f, room.take(f->parameter_bytes),
+                                    out.parameters);
       code != CUDA_SUCCESS) [[unlikely]]
     return code;
   return what.shape.cooperative ? check_cooperative(what.shape, *f)
@@ -222,8 +223,7 @@ CUresult send_launch(stream& in, const function& what,
 }
 
 CUresult launch_kernel(stream& in, const launch_request& what) {
-  // It is not zeroed, because only filled bytes are read.
-  alignas(16) std::byte room[most_parameters];
+  parameter_room room;
   prepared_launch ready;
   if (auto code = prepare(in.owner, what, room, ready); code != CUDA_SUCCESS)
       [[unlikely]]

@@ -7,7 +7,9 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <cstddef>
+#include <memory>
 #include <span>
 
 namespace vgpu::interposer {
@@ -15,6 +17,25 @@ namespace vgpu::interposer {
 /// A parameter block has at most 32764 bytes (CUDA C++ Programming Guide,
 /// "__global__ function parameters").
 constexpr std::size_t most_parameters = 32768;
+
+/// Holds a parameter block that must be assembled. Most blocks are short, and
+/// need no more of the thread's stack than this object, because a program may
+/// give its threads small stacks. It is used by one thread.
+class parameter_room {
+public:
+  /// Returns room for one block, aligned to 16. It is not zeroed, because only
+  /// filled bytes are read.
+  std::byte* take(std::size_t bytes) {
+    if (bytes <= short_.size())
+      return short_.data();
+    long_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    return long_.get();
+  }
+
+private:
+  alignas(16) std::array<std::byte, 1024> short_;
+  std::unique_ptr<std::byte[]> long_;
+};
 
 /// Describes the shape of a launch: its grid, blocks, clusters and shared
 /// memory.
@@ -45,10 +66,9 @@ struct prepared_launch {
 /// 0} without clusters. Returns CUDA_ERROR_INVALID_CLUSTER_SIZE for wrong ones.
 CUresult clusters_of(const launch_shape& x, const function& f, call::dim3& out);
 
-/// Makes all checks that the driver makes at the call. `room` has
-/// most_parameters bytes, aligned to 16, for a parameter block that must be
-/// assembled.
-CUresult prepare(context& in, const launch_request& what, std::byte* room,
+/// Makes all checks that the driver makes at the call. The parameter block in
+/// `out` lies in `room` or in the program's memory.
+CUresult prepare(context& in, const launch_request& what, parameter_room& room,
                  prepared_launch& out);
 
 /// Appends a launch that prepare() has checked.

@@ -179,7 +179,7 @@ CUresult issue(const work& x, stream& in) {
 }
 
 CUresult describe(const launch_request& from, context& in, kernel_work& out) {
-  alignas(16) std::byte room[most_parameters];
+  parameter_room room;
   prepared_launch ready;
   if (auto code = prepare(in, from, room, ready); code != CUDA_SUCCESS)
     return code;
