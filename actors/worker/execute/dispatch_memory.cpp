@@ -33,6 +33,15 @@ status unmap_range(dispatch_context& on, device_address address,
   return {};
 }
 
+/// Orders later work after the work that used memory which is freed now. A
+/// program gets the same addresses again only after a synchronisation, but a
+/// replay does not wait there. Otherwise nothing may wait: the memory may be
+/// freed in stream order, while another stream waits for the program.
+void after_freed_memory(dispatch_context& on) {
+  if (on.is_replayed())
+    on.order().after_all();
+}
+
 } // namespace
 
 status execute_call(dispatch_context& on, const call::mem_alloc& x) {
@@ -47,9 +56,7 @@ status execute_call(dispatch_context& on, const call::mem_alloc& x) {
 status execute_call(dispatch_context& on, const call::mem_free& x) {
   if (auto ok = on.state().audit_free(x.address, x.bytes); !ok)
     return ok;
-  // The next allocation may get the same addresses. It must not be used before
-  // the work that used them is done, in any stream.
-  on.order().after_all();
+  after_freed_memory(on);
   if (on.session.broker) [[unlikely]]
     on.session.broker->withdraw({share_kind::memory, x.address});
   if (auto ok = unmap_range(on, x.address, x.bytes); !ok)
@@ -152,7 +159,7 @@ status execute_call(dispatch_context& on, const call::array_create& x) {
 
 status execute_call(dispatch_context& on, const call::array_destroy& x) {
   auto gone = on.state().arrays().at(x.array.id);
-  on.order().after_all(); // as mem_free
+  after_freed_memory(on);
   if (auto ok = on.slot.can.texture->destroy_array(x.array.id); !ok)
     return ok;
   on.state().remove(x.array.id);

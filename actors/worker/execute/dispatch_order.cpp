@@ -102,15 +102,26 @@ status join_stream(dispatch_context& on, stream_id stream) {
 }
 
 status catch_up(dispatch_context& on) {
-  for (auto& slot : on.session.devices)
-    for (auto stream : slot.state.streams()) {
+  for (auto& slot : on.session.devices) {
+    auto& streams = slot.state.streams();
+    for (auto stream : streams) {
       if (on.session.waits.any()) [[unlikely]]
         follow_order(on, slot, stream);
-      if (auto ok = slot.order.join(*slot.device, stream, slot.state.streams());
-          !ok)
+      if (auto ok = slot.order.join(*slot.device, stream, streams); !ok)
         return ok;
     }
+    if (auto kept = slot.order.kept_stream(); kept && on.session.waits.any())
+      follow_order(on, slot, *kept);
+    if (auto ok = slot.order.keep_for_new_streams(*slot.device, streams); !ok)
+      return ok;
+  }
   return {};
+}
+
+status begin_stream(dispatch_context& on, stream_id stream) {
+  if (auto kept = on.order().kept_stream(); kept && on.session.waits.any())
+    on.session.waits.waits(on.device(), {on.slot.ordinal, stream}, *kept);
+  return on.order().begin(on.device(), stream);
 }
 
 status host_learned(dispatch_context& on, status ok) {

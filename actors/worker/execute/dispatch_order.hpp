@@ -14,6 +14,9 @@ status join_stream(dispatch_context& on, stream_id stream);
 /// next use. Doing this at the next use would be too late: the work would then
 /// include waits for the program, and the program may wait for these streams.
 status catch_up(dispatch_context& on);
+/// Makes a new stream wait for the work that must precede anything enqueued in
+/// it.
+status begin_stream(dispatch_context& on, stream_id stream);
 
 /// Returns whether a stream of the call's device waits, in a replay, for
 /// something that the program had seen end.

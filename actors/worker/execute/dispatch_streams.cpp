@@ -43,8 +43,11 @@ status execute_call(dispatch_context& on, const call::stream_create& x) {
   on.state().add(x.stream.id);
   if (x.non_blocking == 0)
     on.slot.blocking.insert(x.stream.id);
-  return on.device().create_stream(x.stream.id, x.non_blocking != 0,
-                                   x.priority);
+  if (auto ok = on.device().create_stream(x.stream.id, x.non_blocking != 0,
+                                          x.priority);
+      !ok)
+    return ok;
+  return begin_stream(on, x.stream.id);
 }
 
 status execute_call(dispatch_context& on, const call::stream_destroy& x) {

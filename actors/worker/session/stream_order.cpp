@@ -6,8 +6,9 @@ namespace vgpu {
 
 namespace {
 
-/// Does not clash with programs' streams.
+// These do not clash with programs' streams.
 constexpr stream_id hosts_stream{std::uint64_t{1} << 63};
+constexpr stream_id kept_for_new{hosts_stream.value + 1};
 
 } // namespace
 
@@ -62,6 +63,28 @@ status stream_order::join(device::device& on, stream_id stream,
     return {};
   }
   return since < legacy_ ? wait_for(on, stream, legacy_stream) : status{};
+}
+
+status stream_order::keep_for_new_streams(
+    device::device& on, const std::unordered_set<stream_id>& streams) {
+  if (since(kept_for_new) == now_)
+    return {};
+  if (!has_kept_stream_)
+    if (auto ok = on.create_stream(kept_for_new, true, 0); !ok)
+      return ok;
+  has_kept_stream_ = true;
+  return join(on, kept_for_new, streams);
+}
+
+status stream_order::begin(device::device& on, stream_id stream) {
+  if (!has_kept_stream_)
+    return {};
+  seen_[stream] = since(kept_for_new);
+  return wait_for(on, stream, kept_for_new);
+}
+
+std::optional<stream_id> stream_order::kept_stream() const {
+  return has_kept_stream_ ? std::optional{kept_for_new} : std::nullopt;
 }
 
 /// Makes `stream` wait for `other`, perhaps also for later work of `other`, but

@@ -15,7 +15,8 @@ namespace vgpu {
 /// CUDA promises that a synchronous copy or memset is done before anything that
 /// is enqueued after it, in any stream, and that freed memory is not used again
 /// before its work is done. The worker does not wait for either. It only notes
-/// what comes first, and a stream catches up when it is next used.
+/// what comes first, and a stream catches up when it is next used, or before a
+/// stream begins to wait for the program.
 class stream_order {
 public:
   /// Orders everything in the legacy stream before everything enqueued later,
@@ -28,6 +29,15 @@ public:
   /// enqueueing.
   status join(device::device& on, stream_id stream,
               const std::unordered_set<stream_id>& streams);
+
+  /// Makes streams that are created later wait for what must precede all work
+  /// now. They must not wait for what other streams will wait for.
+  status keep_for_new_streams(device::device& on,
+                              const std::unordered_set<stream_id>& streams);
+  /// Makes a new stream wait for what was kept.
+  status begin(device::device& on, stream_id stream);
+  /// Returns the stream that waits for what is kept, if anything ever was.
+  std::optional<stream_id> kept_stream() const;
 
   /// Returns the device's stream for the host's use of managed memory. No work
   /// of a program is enqueued in it, and it waits for none. It is made at first
@@ -64,6 +74,7 @@ private:
   std::uint64_t all_ = 0;
   std::uint64_t host_ = 0;
   bool has_host_stream_ = false;
+  bool has_kept_stream_ = false;
   std::unordered_map<stream_id, std::uint64_t> seen_;
   /// Numbers our own events, apart from those that programs create.
   std::uint64_t next_event_ = std::uint64_t{1} << 63;

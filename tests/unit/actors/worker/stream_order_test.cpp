@@ -1,0 +1,104 @@
+// The order between streams that CUDA promises and a device does not keep.
+#include "actors/worker/session/stream_order.hpp"
+#include "devices/cpu/cpu_device.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <unordered_set>
+
+using namespace vgpu;
+
+namespace {
+
+constexpr stream_id a{10}, b{11};
+
+/// Holds a stream until release() is called.
+class hold {
+public:
+  hold(device::device& on, stream_id in) {
+    auto ok = on.enqueue_host(in, [this](std::function<void()> x) {
+      go_on_.set_value(std::move(x));
+    });
+    BOOST_REQUIRE(ok.ok());
+  }
+  void release() { go_on_.get_future().get()(); }
+
+private:
+  std::promise<std::function<void()>> go_on_;
+};
+
+struct order_fixture {
+  std::unique_ptr<device::device> dev = device::open_cpu_device({}, 1 << 20);
+  stream_order order;
+  std::unordered_set<stream_id> streams{legacy_stream, a};
+
+  order_fixture() { make(a); }
+
+  void make(stream_id x) {
+    BOOST_REQUIRE(dev->create_stream(x, true, 0).ok());
+    BOOST_REQUIRE(order.begin(*dev, x).ok());
+    streams.insert(x);
+  }
+  void join(stream_id x) { BOOST_REQUIRE(order.join(*dev, x, streams).ok()); }
+  void keep() {
+    for (auto x : streams)
+      join(x);
+    BOOST_REQUIRE(order.keep_for_new_streams(*dev, streams).ok());
+  }
+  void wait_for(stream_id x) {
+    std::promise<void> done;
+    dev->when_done(x, [&](CUresult) { done.set_value(); });
+    done.get_future().get();
+  }
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(stream_orders, order_fixture)
+
+BOOST_AUTO_TEST_CASE(a_new_stream_does_not_wait_for_a_stream_that_is_held) {
+  order.after_all();
+  keep();
+  hold held{*dev, a};
+  make(b);
+  join(b);
+  wait_for(b);
+  BOOST_TEST(!dev->idle(a));
+  held.release();
+  wait_for(a);
+}
+
+BOOST_AUTO_TEST_CASE(a_new_stream_waits_for_the_work_before_the_order) {
+  hold earlier{*dev, a};
+  order.after_all();
+  keep();
+  make(b);
+  join(b);
+  // A stream that waits for another one is not idle.
+  BOOST_REQUIRE(dev->create_event(event_id{1}, false).ok());
+  BOOST_REQUIRE(dev->record_event(event_id{1}, b).ok());
+  BOOST_TEST(!*dev->query_event(event_id{1}));
+  earlier.release();
+  wait_for(b);
+  BOOST_TEST(*dev->query_event(event_id{1}));
+}
+
+BOOST_AUTO_TEST_CASE(a_new_stream_waits_for_an_order_after_its_beginning) {
+  order.after_all();
+  keep();
+  make(b);
+  hold earlier{*dev, a};
+  order.after_all();
+  join(b);
+  BOOST_REQUIRE(dev->create_event(event_id{1}, false).ok());
+  BOOST_REQUIRE(dev->record_event(event_id{1}, b).ok());
+  BOOST_TEST(!*dev->query_event(event_id{1}));
+  earlier.release();
+  wait_for(b);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
