@@ -200,15 +200,24 @@ CUresult find_usable_stream(CUstream handle, bool per_thread, stream*& out) {
 
 namespace {
 
+/// A driver has channels for this many streams of a program, and for the
+/// worker's own, from the start. To make one more, it waits for all streams
+/// (docs/performance/calls.md, "Channels of a GPU").
+constexpr int streams_with_channels = 24;
+
 std::unique_ptr<stream> new_stream(context& in, unsigned flags, int priority) {
   auto made =
       std::make_unique<stream>(in, stream_id{next_id()}, flags, priority);
-  host_calls().append_alone([&] {
+  auto append = [&] {
     here().send(call::stream_create{{made->wire},
                                     made->non_blocking() ? 1U : 0U,
                                     priority},
                 in.device_index());
-  });
+  };
+  if (stream_part::get().existing.fetch_add(1) < streams_with_channels)
+    append();
+  else
+    host_calls().append_alone(append);
   if (made->non_blocking())
     stream_part::get().non_blocking.fetch_add(1);
   return made;
@@ -262,6 +271,7 @@ void retire_hidden_stream(stream& x) {
     drop_query(x.query);
   }
   here().send(call::stream_destroy{{x.wire}}, x.device());
+  stream_part::get().existing.fetch_sub(1);
   if (x.non_blocking())
     stream_part::get().non_blocking.fetch_sub(1);
 }

@@ -26,6 +26,8 @@ struct stream_part : state_part<stream_part> {
 
   /// Counts the streams that the legacy stream does not wait for.
   std::atomic<int> non_blocking{0};
+  /// Counts the streams that exist, the hidden ones included.
+  std::atomic<int> existing{0};
   /// Holds the latest id of a stream or event; 1 is the legacy stream's.
   std::atomic<std::uint64_t> last_id{1};
 };

@@ -243,24 +243,57 @@ BOOST_AUTO_TEST_CASE(a_host_function_that_waits_for_its_caller_delays_it_once) {
   REQUIRE_OK(cuEventDestroy(e));
 }
 
-// A driver may wait for all streams when it makes one.
-BOOST_AUTO_TEST_CASE(making_a_stream_waits_for_pending_host_functions) {
+/// Makes streams until it is destroyed, and destroys them then.
+struct many_streams {
+  std::vector<CUstream> made;
+  ~many_streams() {
+    for (auto* x : made)
+      (void)cuStreamDestroy(x);
+  }
+  CUresult add() {
+    CUstream x = nullptr;
+    auto code = cuStreamCreate(&x, CU_STREAM_NON_BLOCKING);
+    if (code == CUDA_SUCCESS)
+      made.push_back(x);
+    return code;
+  }
+};
+
+// A program may make the stream while the function waits for it.
+BOOST_AUTO_TEST_CASE(making_a_few_streams_waits_for_no_host_function) {
+  std::atomic<bool> go{false};
+  REQUIRE_OK(cuLaunchHostFunc(
+      stream, [](void* x) { static_cast<std::atomic<bool>*>(x)->wait(false); },
+      &go));
+  many_streams few;
+  for (int i = 0; i < 16; ++i)
+    BOOST_TEST(few.add() == CUDA_SUCCESS);
+  BOOST_TEST(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
+  go = true;
+  go.notify_all();
+  REQUIRE_OK(cuStreamSynchronize(stream));
+}
+
+// A driver has channels for some streams only. To make one more, it waits for
+// all streams.
+BOOST_AUTO_TEST_CASE(making_many_streams_waits_for_pending_host_functions) {
+  many_streams many;
+  for (int i = 0; i < 24; ++i)
+    REQUIRE_OK(many.add());
   std::atomic<bool> ended{false};
   fake().pause();
   REQUIRE_OK(cuLaunchHostFunc(
       stream, [](void* x) { static_cast<std::atomic<bool>*>(x)->store(true); },
       &ended));
-  CUstream other = nullptr;
   auto made = std::async(std::launch::async, [&] {
     (void)cuCtxSetCurrent(primary);
-    (void)cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, -1);
+    (void)many.add();
     return ended.load();
   });
   BOOST_TEST((made.wait_for(std::chrono::milliseconds{100}) ==
               std::future_status::timeout));
   fake().resume();
   BOOST_TEST(made.get());
-  REQUIRE_OK(cuStreamDestroy(other));
 }
 
 BOOST_AUTO_TEST_CASE(callbacks_may_not_use_memory) {
