@@ -4,6 +4,8 @@
 
 #include "schema/catalogue/calls.hpp"
 
+#include <cuda.h>
+
 #include <cstdint>
 #include <map>
 #include <span>
@@ -33,10 +35,15 @@ public:
     using call::lasts;
     if constexpr (Call::lasting == lasts::begins)
       keep(object_of(x, device), at, message, false);
+    else if constexpr (Call::id == call::number::limits_reset)
+      reset_limits(device, at, message);
+    else if constexpr (Call::id == call::number::limit_set ||
+                       Call::id == call::number::stream_window)
+      settle(setting_of(x, device), at, message);
     else if constexpr (Call::lasting == lasts::alters)
       keep(object_of(x, device), at, message, true);
     else if constexpr (Call::lasting == lasts::ends)
-      drop(object_of(x, device));
+      end(x, device);
     else if constexpr (Call::lasting == lasts::retires)
       retire(object_of(x, device), at, message);
     else if constexpr (Call::lasting == lasts::shared)
@@ -61,7 +68,9 @@ private:
     array,
     texture,
     placed_memory,
-    mapping
+    mapping,
+    limit,
+    window
   };
   using object = std::tuple<kind, std::uint8_t, std::uint64_t>;
 
@@ -93,6 +102,36 @@ private:
       return {kind_of(first.id), device, first.id.value};
   }
 
+  /// Returns the setting that a call makes, of which only the latest counts. It
+  /// is an object of its own, because the limits of a device and the window of
+  /// its default stream have no call that begins them.
+  static object setting_of(const call::limit_set& x, std::uint8_t device) {
+    return {kind::limit, device, x.limit};
+  }
+  static object setting_of(const call::stream_window& x, std::uint8_t device) {
+    return {kind::window, device, x.stream.id.value};
+  }
+
+  template <class Call>
+  void end(const Call& x, std::uint8_t device) {
+    drop(object_of(x, device));
+    if constexpr (Call::id == call::number::stream_destroy)
+      drop({kind::window, device, x.stream.id.value});
+  }
+
+  void settle(const object& of, call_number at,
+              std::span<const std::uint64_t> message) {
+    drop(of);
+    keep(of, at, message, false);
+  }
+  /// Keeps the latest reset, which decides where a heap lies after it, in place
+  /// of all limits before.
+  void reset_limits(std::uint8_t device, call_number at,
+                    std::span<const std::uint64_t> message) {
+    for (std::uint64_t limit = 0; limit != CU_LIMIT_MAX; ++limit)
+      drop({kind::limit, device, limit});
+    settle({kind::limit, device, CU_LIMIT_MAX}, at, message);
+  }
   void keep(const object& of, call_number at,
             std::span<const std::uint64_t> message, bool replaces);
   void drop(const object& of);

@@ -109,6 +109,15 @@ void vgpu_state::remove(module_id x) {
   modules_.erase(i);
 }
 
+void vgpu_state::replace_variable(const device::global_info& x) {
+  for (auto& [id, module] : modules_)
+    for (auto& known : module.globals)
+      if (known.name == x.name) {
+        variables_ += x.bytes - known.bytes;
+        known = x;
+      }
+}
+
 // -- memory -------------------------------------------------------------------
 
 status vgpu_state::audit_place(device_address address,

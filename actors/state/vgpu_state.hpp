@@ -100,6 +100,8 @@ public:
   void remove(module_id x);
   void add(array_id x, const array_state& what) { arrays_.emplace(x, what); }
   void remove(array_id x) { arrays_.erase(x); }
+  /// Replaces the variable of this name in each module that has it.
+  void replace_variable(const device::global_info& x);
   void add(texture_id x, const texture_spec& what) {
     textures_.emplace(x, texture_state{what});
   }

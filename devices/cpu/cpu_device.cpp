@@ -25,6 +25,7 @@
 #include "devices/interface/meter.hpp"
 #include "devices/interface/sharing_unit.hpp"
 #include "devices/interface/texture_unit.hpp"
+#include "devices/interface/tuning_unit.hpp"
 #include "devices/interface/value_unit.hpp"
 #include "schema/base/cuda_fault.hpp"
 #include "schema/base/round_up.hpp"
@@ -49,6 +50,13 @@ std::string hex(std::uint64_t x) {
   return out;
 }
 
+/// The least stack of a thread, in bytes. PTX keeps more on a stack than the
+/// code that a compiler makes of it, so that this is more than CUDA's 1 KiB.
+constexpr std::uint32_t least_stack = 16 << 10;
+/// A thread has at most this many bytes of local memory (CUDA C++ Programming
+/// Guide, "Compute Capabilities").
+constexpr std::uint32_t most_stack = 512 << 10;
+
 /// Returns a completion that runs at most once, however often it is called.
 completion once(completion done) {
   auto called = std::make_shared<std::atomic<bool>>(false);
@@ -70,6 +78,7 @@ class cpu_device final : public device,
                          public condition_unit,
                          public sharing_unit,
                          public change_unit,
+                         public tuning_unit,
                          public file_unit,
                          public meter,
                          public governed {
@@ -116,6 +125,7 @@ public:
     if (auto ok = memory_.reserve(base); !ok)
       return ok;
     modules_.place_from(base + device_placed_offset);
+    modules_.place_large_heap_at(base + window_bytes - large_heap_bytes);
     return changes_.reserve(base);
   }
 
@@ -333,6 +343,24 @@ public:
         props_.attributes.at(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
   }
 
+  // -- limits
+  // -------------------------------------------------------------------
+
+  /// Sets the stack or the heap. What kernels print has no buffer here.
+  result<heap_change> set_limit(CUlimit limit, std::uint64_t value) override {
+    if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
+      return modules_.limit_heap(value);
+    if (limit == CU_LIMIT_STACK_SIZE && value > most_stack)
+      return invalid("a stack of " + std::to_string(value) + " bytes");
+    if (limit == CU_LIMIT_STACK_SIZE)
+      stack_ = std::max(least_stack, static_cast<std::uint32_t>(value));
+    return heap_change{};
+  }
+  heap_change reset_limits() override {
+    stack_ = least_stack;
+    return modules_.reset_heap();
+  }
+
   // -- streams and events -----------------------------------------------------
 
   status create_stream(stream_id id, bool non_blocking, int) override {
@@ -399,6 +427,7 @@ public:
                              k->what->kernel_parameter_bytes);
     g->memory = &memory_;
     g->heap = &modules_.heap();
+    g->stack_bytes = stack_;
     g->conditions = conditions_;
     g->textures = textures_.known();
     g->cooperative = what.cooperative;
@@ -696,6 +725,7 @@ private:
   leaving_granules leaving_;
   module_store modules_;
   texture_store textures_;
+  std::uint32_t stack_ = least_stack;
   std::uint64_t launches_ = 0;
   std::atomic<std::uint64_t> executed_ = 0;
   std::mutex print_mutex_;

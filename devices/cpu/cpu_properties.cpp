@@ -100,6 +100,10 @@ std::map<int, int> attributes_of(const cpu_options& options) {
   out[CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE] = 1600000;
   out[CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH] = 128;
   out[CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE] = 1 << 20;
+  // A hint about this cache changes nothing here. Programs that give hints only
+  // where a device takes them work as on a GPU.
+  out[CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE] = 1 << 20;
+  out[CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE] = 1 << 27;
   out[CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY] = 1;
   out[CU_DEVICE_ATTRIBUTE_PCI_BUS_ID] = 1 + options.ordinal;
   out[CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED] = 1;

@@ -7,6 +7,7 @@
 #include "devices/interface/tensor_map_unit.hpp"
 #include "devices/interface/texture_unit.hpp"
 #include "devices/interface/timing_unit.hpp"
+#include "devices/interface/tuning_unit.hpp"
 #include "devices/interface/value_unit.hpp"
 #include "devices/nvidia/driver/conditions.hpp"
 #include "devices/nvidia/driver/kernel_text.hpp"
@@ -22,6 +23,8 @@
 #include "devices/nvidia/streams/streams.hpp"
 #include "schema/base/cluster_shapes.hpp"
 #include "schema/base/cuda_fault.hpp"
+
+#include <map>
 
 namespace vgpu::device {
 
@@ -108,6 +111,7 @@ class nvidia_device final : public device,
                             public sharing_unit,
                             public change_unit,
                             public tensor_map_unit,
+                            public tuning_unit,
                             public timing_unit {
 public:
   nvidia_device(driver_ptr api, CUdevice handle, CUcontext context,
@@ -374,6 +378,53 @@ public:
         !ok)
       return ok.why();
     return static_cast<std::uint32_t>(count);
+  }
+
+  // -- limits and hints
+  // ---------------------------------------------------------
+
+  result<heap_change> set_limit(CUlimit limit, std::uint64_t value) override {
+    if (auto ok = ready(); !ok)
+      return ok.why();
+    if (std::size_t now = 0; !first_limits_.contains(limit) &&
+                             api_->cuCtxGetLimit(&now, limit) == CUDA_SUCCESS)
+      first_limits_.emplace(limit, now);
+    if (auto ok = noted(
+            api_->check(api_->cuCtxSetLimit(limit, value), "cuCtxSetLimit"));
+        !ok)
+      return ok.why();
+    return heap_change{};
+  }
+
+  /// The driver may refuse some limits, because its context goes on and kernels
+  /// have used what they limit.
+  heap_change reset_limits() override {
+    enter();
+    for (auto [limit, value] : first_limits_)
+      (void)api_->cuCtxSetLimit(limit, value);
+    return {};
+  }
+
+  status set_window(stream_id id, const CUaccessPolicyWindow& what) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    auto stream = streams_.handle_of(id);
+    if (!stream)
+      return stream.why();
+    CUstreamAttrValue value{};
+    value.accessPolicyWindow = what;
+    // It is a hint. A device that allows only smaller windows has none here.
+    auto code = api_->cuStreamSetAttribute(
+        *stream, CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW, &value);
+    note(code);
+    return {};
+  }
+
+  status reset_cache() override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    note(api_->cuCtxResetPersistingL2Cache());
+    return {};
   }
 
   // -- timing
@@ -674,6 +725,8 @@ private:
   std::atomic<bool> hung_{false};
   /// Tells whether the text that kernels wrote before the error was fetched.
   std::atomic<bool> reported_{false};
+  /// Holds the values that limits had before they were set.
+  std::map<CUlimit, std::size_t> first_limits_;
   std::shared_ptr<kernel_text> text_;
   std::mutex print_mutex_;
   printer printer_;

@@ -5,6 +5,8 @@
 #include "interposer/context/peers.hpp"
 #include "interposer/session/session.hpp"
 
+#include <algorithm>
+
 using namespace vgpu::interposer;
 
 namespace {
@@ -30,9 +32,13 @@ bool is_unsupported(CUlimit limit, const context& x) {
 }
 
 /// Returns the limit's set value or, for shared memory, the device's if none
-/// was set.
+/// was set. A device clamps the part of its cache that persists.
 std::size_t value_of(CUlimit limit, const context& x) {
   auto set = x.limits[limit].load();
+  if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE)
+    return std::min(set,
+                    static_cast<std::size_t>(facts_of(x).value_of(
+                        CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE)));
   if (set != 0 || limit != CU_LIMIT_SHMEM_SIZE)
     return set;
   return static_cast<std::size_t>(facts_of(x).value_of(
@@ -377,8 +383,7 @@ CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
       return CUDA_ERROR_INVALID_VALUE;
     if (is_unsupported(limit, x))
       return CUDA_ERROR_UNSUPPORTED_LIMIT;
-    x.limits[limit] = value;
-    return CUDA_SUCCESS;
+    return contexts().set_limit(x, limit, value);
   });
 }
 
@@ -448,7 +453,10 @@ CUresult CUDAAPI cuCtxGetExecAffinity(CUexecAffinityParam* parameter,
 }
 
 CUresult CUDAAPI cuCtxResetPersistingL2Cache(void) {
-  return in_context([](context&) { return CUDA_SUCCESS; });
+  return in_context([](context& x) {
+    process::the_session().send(vgpu::call::cache_reset{}, x.device_index());
+    return CUDA_SUCCESS;
+  });
 }
 
 CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peerContext,

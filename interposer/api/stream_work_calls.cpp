@@ -6,6 +6,7 @@
 #include "interposer/memory/pool.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/stream/host_call.hpp"
+#include "interposer/stream/stream_attributes.hpp"
 
 #include <cstring>
 
@@ -200,9 +201,11 @@ CUresult CUDAAPI cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx,
 
 CUresult CUDAAPI cuStreamCopyAttributes(CUstream dst, CUstream src) {
   return in_stream(dst, [&](stream& s) {
-    return find_stream(s.owner, src, per_thread) == nullptr
-               ? CUDA_ERROR_INVALID_HANDLE
-               : CUDA_SUCCESS;
+    auto* from = find_stream(s.owner, src, per_thread);
+    if (from == nullptr)
+      return CUDA_ERROR_INVALID_HANDLE;
+    copy_attributes(s, *from);
+    return CUDA_SUCCESS;
   });
 }
 
@@ -213,19 +216,17 @@ CUresult CUDAAPI cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr,
       return CUDA_ERROR_INVALID_VALUE;
     CUstreamAttrValue value;
     std::memset(&value, 0, sizeof(value));
-    if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
-      value.priority = s.priority;
-    else if (attr == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY)
-      value.syncPolicy = CU_SYNC_POLICY_AUTO;
-    *value_out = value;
-    return CUDA_SUCCESS;
+    auto code = get_attribute(s, attr, value);
+    if (code == CUDA_SUCCESS)
+      *value_out = value;
+    return code;
   });
 }
 
-CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID,
+CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr,
                                       const CUstreamAttrValue* value) {
-  // All attributes are hints: how to cache, and how to wait.
-  return in_stream(hStream, [&](stream&) {
-    return value == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  return in_stream(hStream, [&](stream& s) {
+    return value == nullptr ? CUDA_ERROR_INVALID_VALUE
+                            : set_attribute(s, attr, *value);
   });
 }

@@ -1,5 +1,6 @@
 #include "interposer/context/context.hpp"
 
+#include "interposer/context/context_limits.hpp"
 #include "interposer/context/context_part.hpp"
 #include "interposer/context/green_context.hpp"
 #include "interposer/session/own_thread.hpp"
@@ -60,15 +61,7 @@ context::context(int device_ordinal, bool is_primary)
     : device(device_ordinal), primary(is_primary), root(*this),
       streams(context_part::get().make_streams(*this)) {
   streams->begin();
-  // These are the values of an H200.
-  limits[CU_LIMIT_STACK_SIZE] = 1024;
-  limits[CU_LIMIT_PRINTF_FIFO_SIZE] = 8650752;
-  limits[CU_LIMIT_MALLOC_HEAP_SIZE] = 8388608;
-  // Only older devices have this limit.
-  limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
-  limits[CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT] = 2048;
-  limits[CU_LIMIT_MAX_L2_FETCH_GRANULARITY] = 64;
-  limits[CU_LIMIT_PERSISTING_L2_CACHE_SIZE] = 11796480;
+  begin_limits(*this);
 }
 
 context::context(context& primary_context, std::unique_ptr<green_part> part)
@@ -196,6 +189,7 @@ void context_registry::reset(context& x) {
   part.end(context_end::code, x);
   x.streams->end();
   part.end(context_end::memory, x);
+  end_limits(x);
 }
 
 context_registry& contexts() noexcept {

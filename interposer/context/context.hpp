@@ -9,7 +9,10 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 namespace vgpu::interposer {
 
@@ -104,6 +107,11 @@ public:
   /// context.
   CUresult destroy(context& x);
 
+  /// Sets a limit of a context. Its device gets the largest value that a
+  /// context of the program has there, unless it has that already. Returns the
+  /// device's error where it refuses. Waits for the device's answer.
+  CUresult set_limit(context& x, CUlimit limit, std::size_t value);
+
   CUresult retain(context& x);
   /// Drops a reference to a primary context. Returns CUDA_ERROR_NOT_PERMITTED
   /// where only green contexts hold references.
@@ -115,12 +123,19 @@ public:
 private:
   void activate(context& x);
   void end_green(context& x);
+  std::size_t largest_of_others(const context& x, CUlimit limit);
+  /// Brings back the limits of a context that has ended, and those of its
+  /// device where it was the last one there.
+  void end_limits(context& x);
 
   handle_table<context> table_{handle_kind::context};
   std::mutex mutex_;
   std::vector<std::unique_ptr<context>> destroyed_;
   std::array<std::atomic<context*>, 64> primaries_{};
   std::atomic<std::uint64_t> last_id_{0};
+  std::mutex limits_mutex_;
+  /// Holds the limits that each device has, as far as the program has set them.
+  std::map<int, std::map<CUlimit, std::size_t>> device_limits_;
 };
 
 /// Returns the process's contexts. Precondition: the driver's state is made.

@@ -30,6 +30,16 @@ struct pending_query {
 /// Events that were recorded in the stream share it.
 using progress = std::shared_ptr<std::atomic<std::uint64_t>>;
 
+/// Holds what a stream keeps for cuStreamGetAttribute. Its priority is the
+/// stream's own.
+struct stream_attributes {
+  CUaccessPolicyWindow window{};
+  CUsynchronizationPolicy waits = CU_SYNC_POLICY_AUTO;
+  CUlaunchMemSyncDomain domain = CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT;
+  CUlaunchMemSyncDomainMap domains{0, 1};
+  unsigned nvlink = 0;
+};
+
 /// Represents a CUstream. `last_work` is the log position of its latest work,
 /// so that waiting for a stream whose work is done costs nothing.
 struct stream {
@@ -42,7 +52,7 @@ struct stream {
   context& within;
   const stream_id wire;
   const unsigned flags;
-  const int priority;
+  std::atomic<int> priority;
   const std::uint64_t id; ///< the result of cuStreamGetId
   std::atomic<std::uint64_t> last_work{0};
   /// Holds the same for copies to the device whose bytes are in the log. The
@@ -53,6 +63,8 @@ struct stream {
   std::atomic<std::uint64_t> last_blocking{0};
   const progress done_until = std::make_shared<progress::element_type>(0);
   pending_query query;
+  std::mutex attributes_mutex;
+  stream_attributes attributes;
   std::atomic<capture*> captured_by{nullptr};
   /// Holds the call number of the latest host function or wait for a value
   /// (host_call.hpp) that precedes the stream's later work. It may be done

@@ -82,6 +82,10 @@ enum class number : std::uint16_t {
   peer_wait = 67,
   zero_copy = 68,
   zero_copy_write = 69,
+  limit_set = 70,
+  stream_window = 71,
+  cache_reset = 72,
+  limits_reset = 73,
 };
 
 // -- memory -------------------------------------------------------------------
@@ -717,6 +721,57 @@ struct event_query {
   static auto fields(auto& x) { return std::tie(x.event); }
 };
 
+// -- limits and hints ---------------------------------------------------------
+
+/// Sets a CUlimit of the device (cuCtxSetLimit). The answer is the device's
+/// error where it refuses, for instance another heap once kernels have
+/// allocated.
+struct limit_set {
+  static constexpr auto id = number::limit_set;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::alters;
+  std::uint32_t limit = 0;
+  std::uint64_t value = 0;
+  static auto fields(auto& x) { return std::tie(x.limit, x.value); }
+};
+
+/// Brings back the limits that the device had at first, with an empty heap for
+/// kernels. The program's last context on the device has ended, and with it all
+/// modules and work.
+struct limits_reset {
+  static constexpr auto id = number::limits_reset;
+  static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::alters;
+  static auto fields(auto&) { return std::tuple<>(); }
+};
+
+/// Sets the access-policy window of a stream (cuStreamSetAttribute). It is a
+/// hint: devices without such caches ignore it. Work enqueued from now on has
+/// the window.
+struct stream_window {
+  static constexpr auto id = number::stream_window;
+  static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::alters;
+  live<stream_id> stream{};
+  device_address base = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t ratio = 0; // the bits of a float
+  std::uint32_t hit = 0;   // a CUaccessProperty
+  std::uint32_t miss = 0;  // a CUaccessProperty
+  static auto fields(auto& x) {
+    return std::tie(x.stream, x.base, x.bytes, x.ratio, x.hit, x.miss);
+  }
+};
+
+/// Makes all lines of the cache that persist ordinary ones
+/// (cuCtxResetPersistingL2Cache). It is a hint.
+struct cache_reset {
+  static constexpr auto id = number::cache_reset;
+  static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::passes;
+  static auto fields(auto&) { return std::tuple<>(); }
+};
+
 // -- arrays, textures and surfaces --------------------------------------------
 
 /// Makes a CUDA array or mipmapped array. The interposer chooses the address.
@@ -798,7 +853,8 @@ using all = std::tuple<
     memory_destroy, memory_map, memory_unmap, memory_access, wait_value,
     memory_share, memory_import, event_share, event_import, event_query,
     host_file, tensor_map_encode, condition_place, condition_words,
-    placed_share, placed_import, shared_bytes>;
+    placed_share, placed_import, shared_bytes, limit_set, limits_reset,
+    stream_window, cache_reset>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

@@ -20,6 +20,7 @@ device_capabilities device_capabilities::of(device::device& what) {
   query(out.timing);
   query(out.condition);
   query(out.tensor_map);
+  query(out.tuning);
   query(out.file);
   query(out.meter);
   return out;
@@ -42,6 +43,13 @@ void device_slot::keep_for_good(
   for (const auto& x : variables)
     if (x.name == "the device heap")
       kept_for_good.push_back(x);
+}
+
+void device_slot::note_heap(const device::global_info& heap) {
+  std::erase_if(kept_for_good, [&](auto& x) { return x.name == heap.name; });
+  if (heap.bytes != 0)
+    kept_for_good.push_back(heap);
+  state.replace_variable(heap);
 }
 
 bool device_slot::in_window(device_address x) const noexcept {

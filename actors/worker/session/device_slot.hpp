@@ -16,6 +16,7 @@
 #include "devices/interface/tensor_map_unit.hpp"
 #include "devices/interface/texture_unit.hpp"
 #include "devices/interface/timing_unit.hpp"
+#include "devices/interface/tuning_unit.hpp"
 #include "devices/interface/value_unit.hpp"
 
 #include <cstddef>
@@ -39,6 +40,7 @@ struct device_capabilities {
   device::timing_unit* timing = nullptr;
   device::condition_unit* condition = nullptr;
   device::tensor_map_unit* tensor_map = nullptr;
+  device::tuning_unit* tuning = nullptr;
   device::file_unit* file = nullptr;
   const device::meter* meter = nullptr;
 
@@ -60,6 +62,8 @@ struct device_slot {
 
   /// Records variables that outlive their module.
   void keep_for_good(const std::vector<device::global_info>& variables);
+  /// Records that the heap of kernels' malloc has changed.
+  void note_heap(const device::global_info& heap);
   /// Returns whether an address lies in this device's window.
   bool in_window(device_address x) const noexcept;
   /// Returns the memory in the window whose contents belong to a state:

@@ -33,6 +33,18 @@ void heap::place(device_address base, std::uint64_t bytes) {
     *at(0) = {bytes, unused};
 }
 
+void heap::leave() {
+  auto lock = std::lock_guard{mutex_};
+  base_ = bytes_ = next_ = 0;
+  allocated_ = false;
+}
+
+bool heap::untouched() {
+  auto lock = std::lock_guard{mutex_};
+  return base_ == 0 || (!allocated_ && valid(0) && at(0)->state == unused &&
+                        at(0)->bytes == bytes_);
+}
+
 device_address heap::allocate(std::uint64_t bytes) {
   auto lock = std::lock_guard{mutex_};
   if (base_ == 0 || bytes == 0 || bytes > bytes_)
@@ -71,6 +83,7 @@ device_address heap::allocate(std::uint64_t bytes) {
           x->bytes = wanted;
         }
         x->state = taken;
+        allocated_ = true;
         next_ = offset + x->bytes;
         return base_ + offset + sizeof(header);
       }

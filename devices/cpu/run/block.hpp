@@ -40,6 +40,8 @@ struct grid {
   std::vector<std::byte> parameters;
   const memory_map* memory = nullptr;
   cpu::heap* heap = nullptr; // for malloc, or null
+  /// The bytes that a lane has for .local variables of the functions it calls.
+  std::uint32_t stack_bytes = 16 << 10;
   condition_memory conditions;
   bool cooperative = false; // its blocks wait for each other
   /// The blocks of a cooperative launch synchronise through this many bytes,

@@ -159,6 +159,9 @@ status check_versions(const ptx::module& x, unsigned capability) {
 
 namespace {
 
+/// A larger heap would not fit behind the modules in the window.
+constexpr std::uint64_t largest_heap = large_heap_bytes;
+
 bool wants_heap(const ptx::module& x) {
   return std::any_of(x.functions.begin(), x.functions.end(), [](auto& f) {
     return !f.defined && (f.name == "malloc" || f.name == "free");
@@ -171,7 +174,7 @@ result<loaded_module>
 module_store::compile(std::span<const std::string> texts) {
   auto x = compiled{};
   auto out = loaded_module{};
-  auto heap_at = device_address{0};
+  auto needs_heap = false;
   try {
     auto parts = std::vector<ptx::module>{};
     for (auto& text : texts) {
@@ -181,21 +184,16 @@ module_store::compile(std::span<const std::string> texts) {
     }
     x.source = parts.size() == 1 ? std::move(parts.front())
                                  : ptx::link(std::move(parts));
+    needs_heap = wants_heap(x.source) && !heap_.placed();
     auto first = next_;
-    if (wants_heap(x.source) && !heap_.placed()) {
-      heap_at = round_up(next_, granule_bytes);
-      first = heap_at + heap::default_bytes;
-    }
+    if (needs_heap && home_ == 0)
+      first = round_up(next_, granule_bytes) + heap::default_bytes;
     out.begin = round_up(first, 256);
     place(x, out.begin);
     out.end = x.end;
     out.code = std::make_shared<const program>(lower(x.source, x.addresses));
-    if (!out.code->uses_heap)
-      heap_at = 0; // declared but never called
-    auto begin = heap_at != 0 ? heap_at : out.begin;
-    if (auto ok =
-            back(begin, heap_at != 0 ? std::max(out.end, first) : out.end);
-        !ok)
+    needs_heap = needs_heap && out.code->uses_heap; // not only declared
+    if (auto ok = back(out.begin, out.end); !ok)
       return ok.why();
     initialise(x);
   } catch (const ptx::not_supported& why) {
@@ -204,15 +202,15 @@ module_store::compile(std::span<const std::string> texts) {
   } catch (const ptx::syntax_error& why) {
     return bad_ptx(why.what());
   }
-  if (heap_at != 0) {
-    heap_.place(heap_at, heap::default_bytes);
-    for (auto g = heap_at; g != heap_at + heap::default_bytes;
-         g += granule_bytes)
-      ++granules_[g / granule_bytes * granule_bytes];
-    // A snapshot saves the heap as a variable. No variable of a program has
-    // such a name.
-    out.globals.push_back(
-        {"the device heap", heap_at, heap::default_bytes, false});
+  if (needs_heap) {
+    auto known = std::exchange(
+        home_, home_ != 0 ? home_ : round_up(next_, granule_bytes));
+    if (auto ok = place_heap(heap_limit_); !ok) {
+      home_ = known;
+      give_unused(out.begin, out.end, false);
+      return ok.why();
+    }
+    out.globals.push_back(heap_variable());
   }
   for (auto& f : out.code->functions)
     if (f.entry && f.count != 0)
@@ -222,6 +220,74 @@ module_store::compile(std::span<const std::string> texts) {
       out.globals.push_back(
           {v.name, x.addresses.at(v.name), v.bytes, v.managed});
   return out;
+}
+
+// -- the heap
+// -----------------------------------------------------------------
+
+/// Returns the heap as a variable, because a snapshot saves it as one. No
+/// variable of a program has such a name.
+global_info module_store::heap_variable() const {
+  return {"the device heap", heap_.base(), heap_.bytes(), false};
+}
+
+device_address module_store::heap_place(std::uint64_t bytes) const noexcept {
+  return bytes == heap::default_bytes ? home_ : large_;
+}
+
+status module_store::place_heap(std::uint64_t bytes) {
+  auto at = heap_place(bytes);
+  auto ok = bytes <= largest_heap
+                ? back(at, at + bytes)
+                : status{cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                                    "a heap of " + std::to_string(bytes) +
+                                        " bytes is larger than any")};
+  if (!ok) {
+    give_unused(at, at + bytes, false);
+    return ok;
+  }
+  for (auto g = at; g != at + bytes; g += granule_bytes)
+    ++granules_[g];
+  heap_.place(at, bytes);
+  return {};
+}
+
+void module_store::give_heap() {
+  auto begin = heap_.base(), end = begin + heap_.bytes();
+  heap_.leave();
+  for (auto g = begin; g != end; g += granule_bytes)
+    --granules_[g];
+  give_unused(begin, end, false);
+}
+
+result<std::optional<global_info>>
+module_store::limit_heap(std::uint64_t bytes) {
+  bytes = std::max(granule_bytes,
+                   round_up(std::min(bytes, largest_heap + 1), granule_bytes));
+  if (bytes == heap_limit_)
+    return std::optional<global_info>{};
+  if (!heap_.untouched())
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "kernels have allocated in the heap, which can therefore "
+                      "not get another size");
+  auto before = std::exchange(heap_limit_, bytes);
+  if (!heap_.placed())
+    return std::optional<global_info>{};
+  give_heap();
+  if (auto ok = place_heap(bytes); !ok) {
+    heap_limit_ = before;
+    (void)place_heap(before); // its memory was only just given back
+    return ok.why();
+  }
+  return std::optional{heap_variable()};
+}
+
+std::optional<global_info> module_store::reset_heap() {
+  heap_limit_ = heap::default_bytes;
+  if (!heap_.placed())
+    return {};
+  give_heap();
+  return heap_variable();
 }
 
 status module_store::back(device_address begin, device_address end) {

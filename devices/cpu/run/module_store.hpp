@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <unordered_map>
 
@@ -48,6 +49,10 @@ public:
 
   /// Sets the address from which modules are placed.
   void place_from(device_address base) noexcept { next_ = base; }
+  /// Sets where a heap lies that has another size than the default one. Its
+  /// size must not decide where modules lie, because a state keeps only the
+  /// latest size.
+  void place_large_heap_at(device_address place) noexcept { large_ = place; }
 
   /// Implements device::load_module(). Errors are CUDA_ERROR_INVALID_IMAGE,
   /// CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION and
@@ -58,9 +63,16 @@ public:
   status unload(module_id id);
 
   /// Returns the heap for malloc of kernels. It is placed when the first module
-  /// that calls malloc is loaded, before that module's variables, and stays
-  /// there.
+  /// that calls malloc is loaded, before that module's variables where it has
+  /// the default size.
   cpu::heap& heap() noexcept { return heap_; }
+  /// Sets the size of the heap, and moves a heap that no kernel has used.
+  /// Precondition: no work is under way that may allocate. Errors are
+  /// CUDA_ERROR_INVALID_VALUE for a heap in use and those of take_memory.
+  result<std::optional<global_info>> limit_heap(std::uint64_t bytes);
+  /// Gives up the heap, and sets its size to the default. Precondition: no
+  /// module is loaded, and no work uses the heap.
+  std::optional<global_info> reset_heap();
 
   /// Returns the bytes of whole granules for variables and the heap, and the
   /// bytes of the programs, which lie in host memory. There is no context.
@@ -74,6 +86,10 @@ public:
 private:
   result<loaded_module> compile(std::span<const std::string> texts);
   status back(device_address begin, device_address end);
+  device_address heap_place(std::uint64_t bytes) const noexcept;
+  status place_heap(std::uint64_t bytes);
+  void give_heap();
+  global_info heap_variable() const;
 
   /// Unmaps granules of [begin, end) that hold nothing.
   void give_unused(device_address begin, device_address end, bool was_used);
@@ -83,6 +99,11 @@ private:
   give_memory give_;
   device_address next_ = 0;
   cpu::heap heap_;
+  std::uint64_t heap_limit_ = heap::default_bytes;
+  /// The place of a heap of the default size, which the first module that calls
+  /// malloc decides, or 0 before.
+  device_address home_ = 0;
+  device_address large_ = 0;
   std::unordered_map<module_id, loaded_module> modules_;
   /// Counts the modules that have variables in each granule.
   std::unordered_map<device_address, unsigned> granules_;

@@ -16,9 +16,8 @@ constexpr std::int32_t quantum = 4096;
 // this many scheduling decisions.
 constexpr std::uint32_t patience = 4096;
 constexpr std::uint32_t turn = 64;
-// The bytes that a lane has for .local variables of the functions it calls.
-constexpr std::uint32_t stack_bytes = 16 << 10;
-constexpr std::uint32_t max_depth = 512;
+// A call takes at least this many bytes of a lane's stack.
+constexpr std::uint32_t least_frame_bytes = 32;
 // A host thread cannot sleep precisely for less time.
 constexpr auto shortest_sleep = std::chrono::microseconds{100};
 constexpr auto longest_sleep = std::chrono::milliseconds{1};
@@ -36,7 +35,7 @@ warp::warp(block& of, unsigned number) : blk{of}, index{number} {
   auto& entry = *of.in.entry;
   local_bytes = (entry.local_bytes + 15) / 16 * 16;
   if (entry.calls)
-    local_bytes += stack_bytes;
+    local_bytes += of.in.stack_bytes;
   if (local_bytes != 0) {
     local_memory_ =
         std::make_unique_for_overwrite<std::byte[]>(local_bytes * lanes + 64);
@@ -347,8 +346,8 @@ const instr* warp::call(const code& callee, const call_site& site,
   auto caller = in_;
   auto base = caller->local_base + (caller->of->local_bytes + 15) / 16 * 16 +
               caller->dynamic;
-  if (caller->depth >= max_depth || base + callee.local_bytes > local_bytes ||
-      frame_bytes_ > max_frame_bytes)
+  if (caller->depth >= blk.in.stack_bytes / least_frame_bytes ||
+      base + callee.local_bytes > local_bytes || frame_bytes_ > max_frame_bytes)
     return fail(CUDA_ERROR_ILLEGAL_ADDRESS, back - 1,
                 "the call stack is exhausted");
   auto x = make_frame(callee);

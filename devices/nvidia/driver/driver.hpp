@@ -30,6 +30,9 @@ namespace vgpu::device::nvidia {
   call(cuDevicePrimaryCtxRetain)                    \
   call(cuCtxSetCurrent)                             \
   call(cuCtxSynchronize)                            \
+  call(cuCtxGetLimit)                               \
+  call(cuCtxSetLimit)                               \
+  call(cuCtxResetPersistingL2Cache)                 \
   call(cuMemAddressReserve)                         \
   call(cuMemAddressFree)                            \
   call(cuMemCreate)                                 \
@@ -65,6 +68,7 @@ namespace vgpu::device::nvidia {
   call(cuStreamCreateWithPriority)                  \
   call(cuStreamDestroy)                             \
   call(cuStreamQuery)                               \
+  call(cuStreamSetAttribute)                        \
   call(cuStreamWaitEvent)                           \
   call(cuStreamWaitValue32)                         \
   call(cuStreamWaitValue64)                         \

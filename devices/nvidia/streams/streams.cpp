@@ -125,6 +125,13 @@ result<CUstream> streams::work_in(stream_id id) {
   return x->handle;
 }
 
+result<CUstream> streams::handle_of(stream_id id) {
+  auto* x = find(id);
+  if (x == nullptr)
+    return unknown("stream", id);
+  return x->handle;
+}
+
 void streams::pause(stream_id id) {
   if (auto* x = find(id); x != nullptr)
     times_.end(x->timed, x->handle);

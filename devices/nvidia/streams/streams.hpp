@@ -34,6 +34,9 @@ public:
   /// Returns the driver's stream, for work that the caller enqueues at once, or
   /// a fault where there is no such stream.
   result<CUstream> work_in(stream_id id);
+  /// Returns the driver's stream, to set a property of it, or a fault where
+  /// there is no such stream.
+  result<CUstream> handle_of(stream_id id);
   /// Announces that the host will take long with the next work of this stream.
   /// Otherwise that time would count as the device's work.
   void pause(stream_id id);

@@ -273,6 +273,41 @@ BOOST_AUTO_TEST_CASE(only_calls_of_living_objects_are_kept) {
   BOOST_TEST(!living.shares());
 }
 
+BOOST_AUTO_TEST_CASE(the_latest_limits_and_windows_are_kept) {
+  living_calls living;
+  std::uint64_t at = 0;
+  auto make = [&](const auto& x) {
+    living.note(x, 0, {at += 64}, message(x));
+    return at;
+  };
+  auto kept = [&] {
+    std::vector<std::uint64_t> out;
+    for (auto& [number, words] : living.calls())
+      out.push_back(number);
+    return out;
+  };
+  make(call::limit_set{.limit = 0, .value = 2048});
+  auto heap = make(call::limit_set{.limit = 2, .value = 1 << 25});
+  auto stack = make(call::limit_set{.limit = 0, .value = 4096});
+  make(call::stream_window{.stream = {legacy_stream}, .base = 1, .bytes = 64});
+  auto window = make(
+      call::stream_window{.stream = {legacy_stream}, .base = 2, .bytes = 32});
+  auto stream = make(call::stream_create{.stream = {{5}}});
+  make(call::stream_window{.stream = {{5}}, .base = 1, .bytes = 64});
+  auto other = make(call::stream_window{.stream = {{5}}});
+  std::vector<std::uint64_t> wanted{heap, stack, window, stream, other};
+  BOOST_TEST(kept() == wanted, boost::test_tools::per_element());
+  make(call::stream_destroy{.stream = {{5}}});
+  wanted = {heap, stack, window};
+  BOOST_TEST(kept() == wanted, boost::test_tools::per_element());
+  // A reset decides where a later heap lies.
+  make(call::limits_reset{});
+  auto reset = make(call::limits_reset{});
+  auto again = make(call::limit_set{.limit = 2, .value = 1 << 25});
+  wanted = {window, reset, again};
+  BOOST_TEST(kept() == wanted, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(a_long_results_hash_covers_its_ends_and_samples) {
   std::vector<std::byte> bytes(std::size_t{1} << 20);
   auto before = row_hash(bytes);

@@ -156,6 +156,21 @@ __global__ void too_much(int* got) {
   free(third);
 }
 
+__device__ __noinline__ int fall(int depth, int salt) {
+  int local[64];
+  for (int i = 0; i < 64; ++i)
+    local[i] = depth * i + salt;
+  if (depth == 0)
+    return local[salt % 64];
+  int below = fall(depth - 1, salt + 1);
+  return below + local[(below & 0xffff) % 64];
+}
+
+// Calls itself with 256 bytes of local memory in each call.
+__global__ void deep(int* out, int depth) {
+  out[threadIdx.x] = fall(depth, threadIdx.x);
+}
+
 __global__ void free_nonsense(int* p) {
   free(p);
 }

@@ -585,6 +585,32 @@ CUresult launch(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
   });
 }
 
+// -- limits and windows
+
+std::map<CUlimit, std::size_t> limits;
+CUaccessPolicyWindow window{};
+
+CUresult get_limit(std::size_t* out, CUlimit which) {
+  std::lock_guard guard{lock};
+  *out = limits.contains(which) ? limits[which] : 77;
+  return CUDA_SUCCESS;
+}
+/// Refuses another heap of more than a GiB, as if one was in use.
+CUresult set_limit(CUlimit which, std::size_t value) {
+  std::lock_guard guard{lock};
+  if (which == CU_LIMIT_MALLOC_HEAP_SIZE && value > std::size_t{1} << 30)
+    return CUDA_ERROR_INVALID_VALUE;
+  limits[which] = value;
+  return CUDA_SUCCESS;
+}
+CUresult stream_attribute(CUstream, CUstreamAttrID which,
+                          const CUstreamAttrValue* value) {
+  std::lock_guard guard{lock};
+  if (which == CU_STREAM_ATTRIBUTE_ACCESS_POLICY_WINDOW)
+    window = value->accessPolicyWindow;
+  return CUDA_SUCCESS;
+}
+
 /// Stands for all functions that need no answer.
 CUresult nothing() {
   return CUDA_SUCCESS;
@@ -618,6 +644,9 @@ void* find(std::string_view name) {
       {"cuMemUnmap", as(&unmap)},
       {"cuStreamCreateWithPriority", as(&stream_create)},
       {"cuStreamQuery", as(&stream_query)},
+      {"cuCtxGetLimit", as(&get_limit)},
+      {"cuCtxSetLimit", as(&set_limit)},
+      {"cuStreamSetAttribute", as(&stream_attribute)},
       {"cuStreamWriteValue32", as(&write_value)},
       {"cuStreamWaitValue32", as(&wait_value)},
       {"cuStreamWaitValue64", as(&wait_value_64)},
@@ -687,10 +716,24 @@ void fake_reset() {
   allocations.clear();
   imports.clear();
   mappings.clear();
+  limits.clear();
   objects.clear();
   first_object = 1;
   legacy.held = false;
   legacy.work.clear();
+}
+/// Returns a limit, or 0 where none was set.
+std::uint64_t fake_limit(int which) {
+  std::lock_guard guard{lock};
+  auto found = limits.find(static_cast<CUlimit>(which));
+  return found == limits.end() ? 0 : found->second;
+}
+/// Returns the bytes of the latest window.
+std::uint64_t fake_window(void** base, float* ratio) {
+  std::lock_guard guard{lock};
+  *base = window.base_ptr;
+  *ratio = window.hitRatio;
+  return window.num_bytes;
 }
 /// Lets time pass by the GPU's clock while nothing runs.
 void fake_pass(std::uint64_t ns) {

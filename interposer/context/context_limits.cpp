@@ -1,0 +1,86 @@
+#include "interposer/context/context_limits.hpp"
+
+#include "interposer/session/process.hpp"
+#include "interposer/session/session.hpp"
+
+#include <algorithm>
+
+namespace vgpu::interposer {
+
+namespace {
+
+/// Returns the value that a limit begins with, which is that of an H200, or 0
+/// for a limit that has none.
+std::size_t first_limit(CUlimit limit) noexcept {
+  switch (limit) {
+  case CU_LIMIT_STACK_SIZE:
+    return 1024;
+  case CU_LIMIT_PRINTF_FIFO_SIZE:
+    return 8650752;
+  case CU_LIMIT_MALLOC_HEAP_SIZE:
+    return 8388608;
+  case CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH: // only older devices have this limit
+    return 2;
+  case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+    return 2048;
+  case CU_LIMIT_MAX_L2_FETCH_GRANULARITY:
+    return 64;
+  case CU_LIMIT_PERSISTING_L2_CACHE_SIZE:
+    return 11796480;
+  default:
+    return 0;
+  }
+}
+
+} // namespace
+
+void begin_limits(context& x) noexcept {
+  for (int limit = 0; limit != CU_LIMIT_MAX; ++limit)
+    x.limits[static_cast<std::size_t>(limit)] =
+        first_limit(static_cast<CUlimit>(limit));
+}
+
+std::size_t context_registry::largest_of_others(const context& x,
+                                                CUlimit limit) {
+  std::size_t out = 0;
+  table_.each([&](std::uint64_t, context& other) {
+    if (&other != &x && other.device == x.device && !other.is_green() &&
+        other.active.load())
+      out = std::max(out, other.limits[limit].load());
+  });
+  return out;
+}
+
+CUresult context_registry::set_limit(context& x, CUlimit limit,
+                                     std::size_t value) {
+  std::lock_guard guard{limits_mutex_};
+  auto wanted = std::max(value, largest_of_others(x, limit));
+  auto& has = device_limits_[x.device]
+                  .try_emplace(limit, first_limit(limit))
+                  .first->second;
+  if (has != wanted) {
+    auto answer = process::the_session().ask(
+        call::limit_set{static_cast<std::uint32_t>(limit), wanted},
+        x.device_index());
+    if (answer.result != CUDA_SUCCESS)
+      return answer.result;
+    has = wanted;
+  }
+  x.limits[limit] = value;
+  return CUDA_SUCCESS;
+}
+
+void context_registry::end_limits(context& x) {
+  begin_limits(x);
+  auto last = true;
+  table_.each([&](std::uint64_t, context& other) {
+    last &= other.device != x.device || !other.active.load();
+  });
+  if (!last)
+    return;
+  std::lock_guard guard{limits_mutex_};
+  device_limits_.erase(x.device);
+  process::the_session().send(call::limits_reset{}, x.device_index());
+}
+
+} // namespace vgpu::interposer

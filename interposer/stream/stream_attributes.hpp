@@ -1,0 +1,21 @@
+// What a stream keeps of its attributes (cuStreamSetAttribute).
+#pragma once
+
+#include "interposer/stream/stream_event.hpp"
+
+namespace vgpu::interposer {
+
+/// Writes an attribute of the stream. Returns CUDA_ERROR_INVALID_VALUE for one
+/// that streams do not have.
+CUresult get_attribute(stream& x, CUstreamAttrID which, CUstreamAttrValue& out);
+
+/// Sets an attribute for the stream's later work. A window goes to the device,
+/// where it lies in the device's memory. Returns CUDA_ERROR_INVALID_VALUE for
+/// an attribute that streams do not have, and for a value out of its range.
+CUresult set_attribute(stream& x, CUstreamAttrID which,
+                       const CUstreamAttrValue& value);
+
+/// Gives a stream all attributes of another one, except the priority.
+void copy_attributes(stream& to, stream& from);
+
+} // namespace vgpu::interposer
