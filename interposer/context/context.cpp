@@ -94,6 +94,7 @@ context* context_registry::find(CUcontext handle) const noexcept {
 }
 
 void context_registry::activate(context& x) {
+  x.core_dump.begin_as(context_part::get().core_dump, x.flags.load());
   x.id.store(last_id_.fetch_add(1) + 1);
   x.active.store(true, std::memory_order_release);
 }

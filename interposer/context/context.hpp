@@ -2,6 +2,7 @@
 #pragma once
 
 #include "interposer/context/context_storage.hpp"
+#include "interposer/context/core_dump.hpp"
 #include "interposer/session/handle_table.hpp"
 
 #include <cuda.h>
@@ -71,6 +72,7 @@ struct context {
   /// Counts the references to it that green contexts hold.
   unsigned greens = 0;
   std::array<std::atomic<std::size_t>, CU_LIMIT_MAX> limits{};
+  core_dump_settings core_dump;
   std::atomic<int> cache_config{0};
   std::atomic<int> shared_config{0};
   context_storage storage;

@@ -34,6 +34,8 @@ struct context_part : state_part<context_part> {
   context_registry contexts;
   handle_table<sm_part> resource_descriptors{handle_kind::resource_descriptor};
   peer_list peers;
+  /// Holds what contexts that are made from now on begin with.
+  core_dump_settings core_dump = core_dump_settings::of_environment();
   /// Counts the calls that cut a device (sm_part::split).
   std::atomic<std::uint64_t> last_split{0};
 
