@@ -113,8 +113,10 @@ using slot_index = std::uint16_t;
 inline constexpr std::size_t slot_count = 4096;
 /// Gives the size of a page of host memory.
 inline constexpr std::uint64_t page_bytes = 4096;
-/// Gives the size of each console's ring.
-inline constexpr std::uint64_t console_bytes = std::uint64_t{1} << 20;
+/// Gives the size of each console's ring. Programs raise the limit of what
+/// kernels print (CU_LIMIT_PRINTF_FIFO_SIZE) to tens of MiB. Pages that hold no
+/// text cost nothing.
+inline constexpr std::uint64_t console_bytes = std::uint64_t{64} << 20;
 /// Gives the size of the reply arena.
 inline constexpr std::uint64_t arena_bytes = std::uint64_t{64} << 20;
 /// Gives the largest size of the client's ticket.
