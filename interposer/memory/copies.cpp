@@ -532,7 +532,7 @@ CUresult within_host(stream& in, const end& to, const end& from,
   if (what.when == order::in_stream || what.when == order::any)
     return copy_late<late_move>(in, to, from, size);
   auto waits =
-      what.when != order::during_call || to.page_locked || from.page_locked;
+      what.when != order::during_call || (to.page_locked && from.page_locked);
   if (auto code = waits ? synchronise(in) : CUDA_SUCCESS; code != CUDA_SUCCESS)
     return code;
   move_within_host(to, from, size);

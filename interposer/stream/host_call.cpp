@@ -228,13 +228,19 @@ void host_caller::take_step(const entry& x, CUresult status) {
   const auto& whole = later ? x.whole : x.asked;
   if (auto* next = x.task->step(status); next != nullptr) {
     (void)enqueue(*next,
-                  {.what = kind::task_step, .task = x.task, .whole = whole},
+                  {.what = kind::task_step,
+                   .task = x.task,
+                   .whole = whole,
+                   .side = next->wire},
                   call::host_call{{next->wire}});
     return;
   }
   if (later || status == CUDA_SUCCESS) {
     session_part::get().before_wait.run();
-    s.send(call::host_done{whole.call.value}, x.device);
+    if (later)
+      s.send(call::host_ended{whole.call.value, {x.side}}, x.device);
+    else
+      s.send(call::host_done{whole.call.value}, x.device);
   }
   end(whole);
 }

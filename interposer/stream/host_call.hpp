@@ -147,8 +147,9 @@ private:
     std::shared_ptr<stream_task> task{};
     // What a task may write
     std::uint64_t begin = 0, end = 0;
-    // The call of the whole task, for a later step
+    // For a later step: the call of the whole task, and the step's stream
     ticket whole{};
+    stream_id side{};
   };
   /// Describes a call that is not done. It may write to [begin, end) of the
   /// program's memory.

@@ -205,13 +205,12 @@ namespace {
 /// (docs/performance/calls.md, "Channels of a GPU").
 constexpr int streams_with_channels = 24;
 
-std::unique_ptr<stream> new_stream(context& in, unsigned flags, int priority) {
+std::unique_ptr<stream> new_stream(context& in, unsigned flags, int priority,
+                                   std::uint32_t kind) {
   auto made =
       std::make_unique<stream>(in, stream_id{next_id()}, flags, priority);
   auto append = [&] {
-    here().send(call::stream_create{{made->wire},
-                                    made->non_blocking() ? 1U : 0U,
-                                    priority},
+    here().send(call::stream_create{{made->wire}, kind, priority},
                 in.device_index());
   };
   if (stream_part::get().existing.fetch_add(1) < streams_with_channels)
@@ -226,13 +225,14 @@ std::unique_ptr<stream> new_stream(context& in, unsigned flags, int priority) {
 } // namespace
 
 std::unique_ptr<stream> make_stream(context& in, unsigned flags, int priority) {
-  auto made = new_stream(in, flags, priority);
+  auto non_blocking = (flags & CU_STREAM_NON_BLOCKING) != 0;
+  auto made = new_stream(in, flags, priority, non_blocking ? 1 : 0);
   streams_of(made->owner).add(*made);
   return made;
 }
 
 std::unique_ptr<stream> make_hidden_stream(context& in) {
-  return new_stream(in, CU_STREAM_NON_BLOCKING, 0);
+  return new_stream(in, CU_STREAM_NON_BLOCKING, 0, call::stream_create::apart);
 }
 
 std::unique_ptr<event> make_event(context& in, unsigned flags) {

@@ -86,6 +86,7 @@ enum class number : std::uint16_t {
   stream_window = 71,
   cache_reset = 72,
   limits_reset = 73,
+  host_ended = 74,
 };
 
 // -- memory -------------------------------------------------------------------
@@ -433,6 +434,9 @@ struct fill {
 // -- streams and events -------------------------------------------------------
 
 struct stream_create {
+  /// Is the value of `non_blocking` for a stream of the interposer's own, which
+  /// follows other streams by events alone.
+  static constexpr std::uint32_t apart = 2;
   static constexpr auto id = number::stream_create;
   static constexpr auto kind = answer::none;
   static constexpr auto lasting = lasts::begins;
@@ -564,6 +568,18 @@ struct host_done {
   static constexpr auto lasting = lasts::passes;
   std::uint64_t call = 0; // call number of the host_call
   static auto fields(auto& x) { return std::tie(x.call); }
+};
+
+/// Does what host_done does, after the work of the stream `after`. The program
+/// had seen that work end, and the stream's next work may use it. A replay has
+/// to wait for it.
+struct host_ended {
+  static constexpr auto id = number::host_ended;
+  static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::passes;
+  std::uint64_t call = 0; // call number of the host_call
+  live<stream_id> after{};
+  static auto fields(auto& x) { return std::tie(x.call, x.after); }
 };
 
 /// Makes a stream wait until a word of device memory holds a value
@@ -848,11 +864,11 @@ using all = std::tuple<
     launch, active_clusters, write, read, read_host, copy, fill, stream_create,
     stream_destroy, event_create, event_destroy, event_record, stream_wait,
     peer_wait, stream_sync, device_sync, event_sync, elapsed, host_call,
-    host_begun, host_done, array_create, array_destroy, texture_create,
-    texture_known, texture_destroy, read_managed, write_managed, memory_create,
-    memory_destroy, memory_map, memory_unmap, memory_access, wait_value,
-    memory_share, memory_import, event_share, event_import, event_query,
-    host_file, tensor_map_encode, condition_place, condition_words,
+    host_begun, host_done, host_ended, array_create, array_destroy,
+    texture_create, texture_known, texture_destroy, read_managed, write_managed,
+    memory_create, memory_destroy, memory_map, memory_unmap, memory_access,
+    wait_value, memory_share, memory_import, event_share, event_import,
+    event_query, host_file, tensor_map_encode, condition_place, condition_words,
     placed_share, placed_import, shared_bytes, limit_set, limits_reset,
     stream_window, cache_reset>;
 

@@ -100,6 +100,7 @@ status execute_call(dispatch_context& on, const call::elapsed& x);
 status execute_call(dispatch_context& on, const call::host_call& x);
 status execute_call(dispatch_context& on, const call::host_begun& x);
 status execute_call(dispatch_context& on, const call::host_done& x);
+status execute_call(dispatch_context& on, const call::host_ended& x);
 status execute_call(dispatch_context& on, const call::wait_value& x);
 
 } // namespace vgpu

@@ -146,7 +146,7 @@ status execute_call(dispatch_context& on, const call::write_managed& x) {
     return stream.why();
   if (x.bytes == 0)
     return {};
-  on.order().after_host();
+  on.order().after_managed_write();
   return on.device().enqueue_write(
       *stream, x.address, on.what.payload,
       payload_pins::pin(on.session.pins, on.what.call.value, on.owner));

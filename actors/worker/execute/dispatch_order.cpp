@@ -119,6 +119,8 @@ status catch_up(dispatch_context& on) {
 }
 
 status begin_stream(dispatch_context& on, stream_id stream) {
+  if (on.order().is_left_out(stream))
+    return {};
   if (auto kept = on.order().kept_stream(); kept && on.session.waits.any())
     on.session.waits.waits(on.device(), {on.slot.ordinal, stream}, *kept);
   return on.order().begin(on.device(), stream);

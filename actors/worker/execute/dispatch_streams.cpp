@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 namespace vgpu {
 
@@ -23,18 +24,35 @@ status call_program(dispatch_context& on, stream_id stream) {
       });
 }
 
-/// Lets the stream of a host function continue. In a replay, work of the host's
-/// stream comes first: the program had seen it end before it appended
-/// host_done, and the stream's next work may use what it wrote.
-void finish_function(dispatch_context& on, std::uint64_t call) {
+/// Ends a host_call, and lets its stream continue at once, or in a replay when
+/// the work of the stream `after` is done.
+status end_host_call(dispatch_context& on, std::uint64_t call,
+                     std::optional<stream_id> after) {
+  if (on.session.functions.open != 0)
+    --on.session.functions.open;
+  on.session.functions.open_waits.erase(call);
+  // This holds where no function of the program was run.
+  if (auto before = on.session.functions.stood_at.extract(call);
+      !before.empty())
+    if (auto ok = on.device().destroy_event(before.mapped()); !ok)
+      return ok;
+  if (on.session.waits.any()) [[unlikely]] {
+    std::vector<replayed_waits::streams_of> all;
+    for (auto& slot : on.session.devices) {
+      const auto& streams = slot.state.streams();
+      all.push_back({slot.device.get(), {streams.begin(), streams.end()}});
+    }
+    if (on.session.waits.end(call_number{call}, all))
+      return {};
+  }
   auto finish = [calls = on.session.functions.calls, call](CUresult) {
     calls->finish(call);
   };
-  auto own = on.order().made_host_stream();
-  if (on.is_replayed() && own)
-    on.device().when_done(*own, finish);
+  if (after && on.is_replayed())
+    on.device().when_done(*after, finish);
   else
     finish(CUDA_SUCCESS);
+  return {};
 }
 
 } // namespace
@@ -43,6 +61,8 @@ status execute_call(dispatch_context& on, const call::stream_create& x) {
   on.state().add(x.stream.id);
   if (x.non_blocking == 0)
     on.slot.blocking.insert(x.stream.id);
+  if (x.non_blocking == call::stream_create::apart)
+    on.order().leave_out(x.stream.id);
   if (auto ok = on.device().create_stream(x.stream.id, x.non_blocking != 0,
                                           x.priority);
       !ok)
@@ -155,7 +175,6 @@ status execute_call(dispatch_context& on, const call::host_call& x) {
 }
 
 status execute_call(dispatch_context& on, const call::host_begun& x) {
-  on.session.functions.calls->has_begun(x.call);
   auto before = on.session.functions.stood_at.extract(x.call);
   if (before.empty())
     return {};
@@ -168,25 +187,11 @@ status execute_call(dispatch_context& on, const call::host_begun& x) {
 }
 
 status execute_call(dispatch_context& on, const call::host_done& x) {
-  if (on.session.functions.open != 0)
-    --on.session.functions.open;
-  on.session.functions.open_waits.erase(x.call);
-  // This holds where no function of the program was run.
-  if (auto before = on.session.functions.stood_at.extract(x.call);
-      !before.empty())
-    if (auto ok = on.device().destroy_event(before.mapped()); !ok)
-      return ok;
-  if (on.session.waits.any()) [[unlikely]] {
-    std::vector<replayed_waits::streams_of> all;
-    for (auto& slot : on.session.devices) {
-      const auto& streams = slot.state.streams();
-      all.push_back({slot.device.get(), {streams.begin(), streams.end()}});
-    }
-    if (on.session.waits.end(call_number{x.call}, all))
-      return {};
-  }
-  finish_function(on, x.call);
-  return {};
+  return end_host_call(on, x.call, std::nullopt);
+}
+
+status execute_call(dispatch_context& on, const call::host_ended& x) {
+  return end_host_call(on, x.call, x.after.id);
 }
 
 status execute_call(dispatch_context& on, const call::wait_value& x) {

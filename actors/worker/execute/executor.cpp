@@ -120,11 +120,12 @@ bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
 void executor::look_ahead(const record& at) {
   // An unreadable call is refused when its turn comes.
   (void)call::decode(at.message, [&]<class Call>(const Call& x, std::uint8_t) {
-    auto& functions = *objects_.functions.calls;
-    if constexpr (std::is_same_v<Call, call::host_begun>)
-      functions.has_begun(x.call);
-    else if constexpr (std::is_same_v<Call, call::host_done>)
-      functions.finish_early(x.call, at.end <= objects_.replay_until);
+    // A replay first makes the work before host_ended.
+    if constexpr (std::is_same_v<Call, call::host_done>)
+      objects_.functions.calls->finish_early(x.call);
+    else if constexpr (std::is_same_v<Call, call::host_ended>)
+      if (at.end > objects_.replay_until)
+        objects_.functions.calls->finish_early(x.call);
   });
 }
 

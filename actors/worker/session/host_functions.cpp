@@ -15,27 +15,15 @@ void host_calls::begin(call_number call, std::function<void()> go_on) {
   go_on();
 }
 
-void host_calls::has_begun(std::uint64_t call) {
-  std::lock_guard guard{lock_};
-  begun_.insert(call);
-}
-
 void host_calls::finish(std::uint64_t call) {
-  {
-    std::lock_guard guard{lock_};
-    begun_.erase(call);
-    if (early_.erase(call) != 0)
-      return;
-  }
+  if (std::lock_guard guard{lock_}; early_.erase(call) != 0)
+    return;
   end(call);
 }
 
-void host_calls::finish_early(std::uint64_t call, bool in_replay) {
-  {
-    std::lock_guard guard{lock_};
-    if ((in_replay && !begun_.contains(call)) || !early_.insert(call).second)
-      return;
-  }
+void host_calls::finish_early(std::uint64_t call) {
+  if (std::lock_guard guard{lock_}; !early_.insert(call).second)
+    return;
   end(call);
 }
 

@@ -21,15 +21,10 @@ public:
   /// Records that a stream has reached this call. `go_on` lets the stream
   /// continue, and is called when the function has returned.
   void begin(call_number call, std::function<void()> go_on);
-  /// Records that the log says that the program began the call's function.
-  void has_begun(std::uint64_t call);
   /// Records that the log was read up to the return of the call's function.
   void finish(std::uint64_t call);
-  /// Records that a later entry of the log has the function's return. Returns
-  /// without effect where a replay must first execute the calls before that
-  /// entry: a call without a function's begin is work of the interposer's own,
-  /// and its stream continues with what those calls do.
-  void finish_early(std::uint64_t call, bool in_replay);
+  /// Records that a later entry of the log has the function's return.
+  void finish_early(std::uint64_t call);
 
 private:
   void end(std::uint64_t call);
@@ -39,8 +34,6 @@ private:
   std::set<std::uint64_t> done_;
   /// Holds the calls that finish_early() ended and finish() has yet to reach.
   std::set<std::uint64_t> early_;
-  /// Holds the calls whose functions have begun and not returned.
-  std::set<std::uint64_t> begun_;
 };
 
 /// Holds the host functions of a session. The executor's thread uses it, and

@@ -20,10 +20,6 @@ result<stream_id> stream_order::host_stream(device::device& on) {
   return hosts_stream;
 }
 
-std::optional<stream_id> stream_order::made_host_stream() const {
-  return has_host_stream_ ? std::optional{hosts_stream} : std::nullopt;
-}
-
 status stream_order::host_behind(device::device& on, stream_id other) {
   auto own = host_stream(on);
   return own ? wait_for(on, *own, other) : status{own.why()};
@@ -53,9 +49,12 @@ status stream_order::join(device::device& on, stream_id stream,
     return {};
   auto& seen = seen_[stream];
   auto since = std::exchange(seen, now_);
-  if (since < host_)
+  auto left_out = is_left_out(stream);
+  if (since < (left_out ? managed_ : host_))
     if (auto ok = wait_for(on, stream, hosts_stream); !ok)
       return ok;
+  if (left_out)
+    return {};
   if (since < all_) {
     for (auto other : streams)
       if (auto ok = wait_for(on, stream, other); !ok)

@@ -43,11 +43,11 @@ public:
   /// of a program is enqueued in it, and it waits for none. It is made at first
   /// use.
   result<stream_id> host_stream(device::device& on);
-  /// Returns the same stream where it is made already.
-  std::optional<stream_id> made_host_stream() const;
   /// Orders everything in the host's stream before everything enqueued later,
   /// in any stream.
   void after_host() noexcept { host_ = ++now_; }
+  /// Does the same for a write of managed memory in the host's stream.
+  void after_managed_write() noexcept { managed_ = host_ = ++now_; }
   /// Makes the host's stream wait for what is in `other`.
   status host_behind(device::device& on, stream_id other);
 
@@ -56,7 +56,16 @@ public:
   /// Makes the host's stream wait for a mark, and destroys the mark.
   status host_behind(device::device& on, event_id mark);
 
-  void forget(stream_id stream) { seen_.erase(stream); }
+  /// Lets join() make this stream wait for managed memory alone. Its caller
+  /// orders it after other streams by events.
+  void leave_out(stream_id stream) { left_out_.insert(stream); }
+  bool is_left_out(stream_id stream) const {
+    return left_out_.contains(stream);
+  }
+  void forget(stream_id stream) {
+    seen_.erase(stream);
+    left_out_.erase(stream);
+  }
 
   /// Return whether join() would make the stream wait.
   bool awaits_all(stream_id stream) const { return since(stream) < all_; }
@@ -65,6 +74,8 @@ public:
 private:
   status wait_for(device::device& on, stream_id stream, stream_id other);
   std::uint64_t since(stream_id stream) const {
+    if (is_left_out(stream))
+      return now_;
     auto found = seen_.find(stream);
     return found == seen_.end() ? 0 : found->second;
   }
@@ -73,9 +84,11 @@ private:
   std::uint64_t legacy_ = 0;
   std::uint64_t all_ = 0;
   std::uint64_t host_ = 0;
+  std::uint64_t managed_ = 0;
   bool has_host_stream_ = false;
   bool has_kept_stream_ = false;
   std::unordered_map<stream_id, std::uint64_t> seen_;
+  std::unordered_set<stream_id> left_out_;
   /// Numbers our own events, apart from those that programs create.
   std::uint64_t next_event_ = std::uint64_t{1} << 63;
 };

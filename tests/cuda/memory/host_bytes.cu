@@ -77,7 +77,7 @@ does to_host(form how, kind to) {
 answer within_host(form how, kind from, kind to) {
   if (how == batch_in_stream || how == batch_any)
     return {does::returns, bytes::after};
-  if (how == batch_during_call && from == pageable && to == pageable)
+  if (how == batch_during_call && (from == pageable || to == pageable))
     return {does::returns, bytes::before};
   return {does::waits, bytes::before};
 }

@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_stream_continues_behind_its_late_copy) {
   auto step = made(call::host_call{{b}});
   call_it(call::host_begun{step});
   call_it(call::host_done{step});
-  call_it(call::host_done{whole});
+  call_it(call::host_ended{whole, {b}});
   std::promise<void> done;
   auto end = done.get_future();
   exec->on(0).when_done(a, [&](CUresult) { done.set_value(); });
@@ -74,27 +74,39 @@ BOOST_AUTO_TEST_CASE(a_stream_continues_behind_its_late_copy) {
   BOOST_TEST(word(0, 1) == 1u);
 }
 
-BOOST_AUTO_TEST_SUITE_END()
-
-BOOST_AUTO_TEST_SUITE(host_calls_that_end_early)
-
-BOOST_AUTO_TEST_CASE(in_a_replay_only_a_function_that_has_begun) {
-  host_calls calls;
-  auto went_on = false;
-  calls.begin(call_number{8}, [&] { went_on = true; });
-  calls.finish_early(8, true);
-  BOOST_TEST(!went_on);
-  calls.has_begun(8);
-  calls.finish_early(8, true);
-  BOOST_TEST(went_on);
+/// The program waited for its stream before it knew of the function's end.
+BOOST_AUTO_TEST_CASE(a_wait_for_a_host_function_delays_nothing) {
+  auto function = made(call::host_call{{a}});
+  call_it(call::stream_sync{{a}});
+  call_it(call::host_begun{function});
+  call_it(call::host_done{function});
+  std::promise<void> done;
+  exec->on(0).when_done(a, [&](CUresult) { done.set_value(); });
+  done.get_future().get();
 }
 
-BOOST_AUTO_TEST_CASE(otherwise_any) {
-  host_calls calls;
-  auto went_on = false;
-  calls.begin(call_number{8}, [&] { went_on = true; });
-  calls.finish_early(8, false);
-  BOOST_TEST(went_on);
+/// The copy's stream follows the program's by an event alone. The legacy stream
+/// waits for the program's stream, and an order after the legacy stream must
+/// not make the copy wait for it.
+BOOST_AUTO_TEST_CASE(a_late_copy_does_not_wait_for_the_legacy_stream) {
+  constexpr stream_id side{12}, blocking{13};
+  call_it(call::stream_create{{side}, call::stream_create::apart, 0});
+  call_it(call::stream_create{{blocking}, 0, 0});
+  auto whole = made(call::host_call{{blocking}});
+  call_it(call::fill{.stream = {legacy_stream},
+                     .to = {words, 4, 4},
+                     .value = 1,
+                     .element_bytes = 4,
+                     .size = {1, 1, 1}});
+  call_it(call::copy{
+      .stream = {side}, .to = {words + 8}, .from = {words}, .size = {4, 1, 1}});
+  auto step = made(call::host_call{{side}});
+  call_it(call::host_begun{step});
+  call_it(call::host_done{step});
+  call_it(call::host_ended{whole, {side}});
+  std::promise<void> done;
+  exec->on(0).when_done(legacy_stream, [&](CUresult) { done.set_value(); });
+  done.get_future().get();
 }
 
 BOOST_AUTO_TEST_SUITE_END()
