@@ -14,10 +14,9 @@ using namespace vgpu;
 
 namespace {
 
-constexpr stream_id a{10}, b{11};
-
 /// A session whose calls another worker has executed and answered.
 struct replayed_session : a_session {
+  static constexpr stream_id a{10}, b{11};
   class program final : public unheard {
   public:
     bool wanted(const waiter&) const override { return false; }
@@ -107,6 +106,36 @@ BOOST_AUTO_TEST_CASE(a_late_copy_does_not_wait_for_the_legacy_stream) {
   std::promise<void> done;
   exec->on(0).when_done(legacy_stream, [&](CUresult) { done.set_value(); });
   done.get_future().get();
+}
+
+/// The program waited for the device while its stream stood at a copy. The log
+/// has the wait before the copy.
+BOOST_AUTO_TEST_CASE(a_wait_for_the_device_does_not_delay_a_late_copy) {
+  constexpr stream_id side{12};
+  constexpr event_id reached{1};
+  call_it(call::stream_create{{side}, call::stream_create::apart, 0});
+  call_it(call::event_create{{reached}, 0});
+  auto value = made(call::host_call{{a}});
+  call_it(call::event_record{{reached}, {a}});
+  auto whole = made(call::host_call{{a}});
+  call_it(call::copy{
+      .stream = {a}, .to = {words + 4}, .from = {words}, .size = {4, 1, 1}});
+  call_it(call::device_sync{});
+  call_it(call::host_done{value});
+  call_it(call::stream_wait{{side}, {reached}});
+  call_it(call::fill{.stream = {side},
+                     .to = {words, 4, 4},
+                     .value = 1,
+                     .element_bytes = 4,
+                     .size = {1, 1, 1}});
+  auto step = made(call::host_call{{side}});
+  call_it(call::host_begun{step});
+  call_it(call::host_done{step});
+  call_it(call::host_ended{whole, {side}});
+  std::promise<void> done;
+  exec->on(0).when_done(a, [&](CUresult) { done.set_value(); });
+  done.get_future().get();
+  BOOST_TEST(word(0, 1) == 1u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
