@@ -261,17 +261,26 @@ struct many_streams {
 
 // A program may make the stream while the function waits for it.
 BOOST_AUTO_TEST_CASE(making_a_few_streams_waits_for_no_host_function) {
-  std::atomic<bool> go{false};
+  struct flags {
+    std::atomic<bool> go{false}, ended{false};
+  };
+  static flags held; // outlives the function's last use of it
   REQUIRE_OK(cuLaunchHostFunc(
-      stream, [](void* x) { static_cast<std::atomic<bool>*>(x)->wait(false); },
-      &go));
+      stream,
+      [](void* x) {
+        auto* its = static_cast<flags*>(x);
+        its->go.wait(false);
+        its->ended = true;
+        its->ended.notify_all();
+      },
+      &held));
   many_streams few;
   for (int i = 0; i < 16; ++i)
     BOOST_TEST(few.add() == CUDA_SUCCESS);
-  BOOST_TEST(cuStreamQuery(stream) == CUDA_ERROR_NOT_READY);
-  go = true;
-  go.notify_all();
-  REQUIRE_OK(cuStreamSynchronize(stream));
+  BOOST_TEST(!held.ended);
+  held.go = true;
+  held.go.notify_all();
+  held.ended.wait(false);
 }
 
 // A driver has channels for some streams only. To make one more, it waits for
