@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <vector>
 
@@ -201,18 +202,29 @@ BOOST_AUTO_TEST_SUITE_END()
 
 namespace {
 
-/// A host function that the program lets go on. All streams wait for it.
-struct held_stream {
-  std::atomic<bool> go{false};
-  held_stream() { REQUIRE_OK(cuLaunchHostFunc(nullptr, wait, this)); }
+/// A host function that the program lets go on. All streams wait for it. The
+/// function may read its flag after the program's object has ended.
+class held_stream {
+public:
+  held_stream() {
+    auto own = std::make_unique<shared_flag>(go_);
+    REQUIRE_OK(cuLaunchHostFunc(nullptr, wait, own.release()));
+  }
   ~held_stream() { let_go(); }
   void let_go() {
-    go = true;
-    go.notify_all();
+    *go_ = true;
+    go_->notify_all();
   }
-  static void CUDA_CB wait(void* self) {
-    static_cast<held_stream*>(self)->go.wait(false);
+
+private:
+  using shared_flag = std::shared_ptr<std::atomic<bool>>;
+
+  static void CUDA_CB wait(void* own) {
+    std::unique_ptr<shared_flag> go{static_cast<shared_flag*>(own)};
+    (*go)->wait(false);
   }
+
+  shared_flag go_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 /// Page-locked memory of both kinds.
