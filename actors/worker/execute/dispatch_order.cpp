@@ -55,33 +55,44 @@ status behind(device::device& on, stream_id later, device::device& other,
                             });
 }
 
-/// Records in replayed_waits what a stream must catch up with, which may follow
-/// an open wait.
-void follow_order(dispatch_context& on, device_slot& slot, stream_id stream) {
-  auto& waits = on.session.waits;
+/// Returns whether anything is held, so that the order must be followed.
+bool is_followed(const dispatch_context& on) {
+  return on.session.waits.any() || on.session.known.any();
+}
+
+/// Records that the stream's next work follows everything in `other`, which may
+/// follow an open wait or a function.
+void follow(dispatch_context& on, device_slot& slot, stream_id stream,
+            stream_id other) {
   replayed_waits::place in{slot.ordinal, stream};
+  if (on.session.waits.any())
+    on.session.waits.waits(*slot.device, in, other);
+  if (on.session.known.any())
+    on.session.known.follows(in, {slot.ordinal, other});
+}
+
+/// Records what a stream must catch up with.
+void follow_order(dispatch_context& on, device_slot& slot, stream_id stream) {
   if (slot.order.awaits_all(stream))
     for (auto other : slot.state.streams())
-      waits.waits(*slot.device, in, other);
+      follow(on, slot, stream, other);
   else if (slot.order.awaits_legacy(stream))
-    waits.waits(*slot.device, in, legacy_stream);
+    follow(on, slot, stream, legacy_stream);
 }
 
 /// Does the same for what the stream waits for by CUDA's rules when it is used.
 void follow_waits(dispatch_context& on, stream_id stream) {
-  auto& waits = on.session.waits;
-  auto ordinal = on.slot.ordinal;
   const auto& blocking = on.slot.blocking;
   follow_order(on, on.slot, stream);
   if (blocking.contains(stream))
-    waits.waits(on.device(), {ordinal, stream}, legacy_stream);
+    follow(on, on.slot, stream, legacy_stream);
   if (stream != legacy_stream)
     return;
   for (auto other : blocking)
-    waits.waits(on.device(), {ordinal, legacy_stream}, other);
+    follow(on, on.slot, legacy_stream, other);
   // All later work in these streams waits for the work in this one.
   for (auto other : blocking)
-    waits.waits(on.device(), {ordinal, other}, legacy_stream);
+    follow(on, on.slot, other, legacy_stream);
 }
 
 /// Makes the host's stream wait for a stream of the program's.
@@ -90,13 +101,44 @@ status host_behind(dispatch_context& on, stream_id stream) {
   // it.
   if (waits_in_replay(on, stream))
     return {};
-  return on.order().host_behind(on.device(), stream);
+  known_work::place in{on.slot.ordinal, stream};
+  if (!on.session.known.holds(in))
+    return on.order().host_behind(on.device(), stream);
+  auto mark = on.order().mark(on.device(), stream);
+  if (!mark)
+    return mark.why();
+  on.session.known.learn_later(in, *mark);
+  return {};
+}
+
+/// Orders all later work after what the host's stream of this device waits for,
+/// unless a stream waits for a value.
+status learned_on(dispatch_context& on, device_slot& slot) {
+  // Where a stream waits for a value, later calls of the log may write it. So
+  // nothing may be ordered after that stream.
+  if (!on.session.functions.open_waits.empty())
+    return {};
+  slot.order.after_host();
+  auto own = slot.order.host_stream(*slot.device);
+  if (!own || slot.device->idle(*own))
+    return own ? status{} : own.why();
+  for (auto& other : on.session.devices) {
+    if (&other == &slot)
+      continue;
+    auto theirs = other.order.host_stream(*other.device);
+    auto ok = theirs ? behind(*other.device, *theirs, *slot.device, *own)
+                     : status{theirs.why()};
+    if (!ok)
+      return ok;
+    other.order.after_host();
+  }
+  return {};
 }
 
 } // namespace
 
 status join_stream(dispatch_context& on, stream_id stream) {
-  if (on.session.waits.any()) [[unlikely]]
+  if (is_followed(on)) [[unlikely]]
     follow_waits(on, stream);
   return on.order().join(on.device(), stream, on.state().streams());
 }
@@ -105,12 +147,12 @@ status catch_up(dispatch_context& on) {
   for (auto& slot : on.session.devices) {
     auto& streams = slot.state.streams();
     for (auto stream : streams) {
-      if (on.session.waits.any()) [[unlikely]]
+      if (is_followed(on)) [[unlikely]]
         follow_order(on, slot, stream);
       if (auto ok = slot.order.join(*slot.device, stream, streams); !ok)
         return ok;
     }
-    if (auto kept = slot.order.kept_stream(); kept && on.session.waits.any())
+    if (auto kept = slot.order.kept_stream(); kept && is_followed(on))
       follow_order(on, slot, *kept);
     if (auto ok = slot.order.keep_for_new_streams(*slot.device, streams); !ok)
       return ok;
@@ -121,29 +163,25 @@ status catch_up(dispatch_context& on) {
 status begin_stream(dispatch_context& on, stream_id stream) {
   if (on.order().is_left_out(stream))
     return {};
-  if (auto kept = on.order().kept_stream(); kept && on.session.waits.any())
-    on.session.waits.waits(on.device(), {on.slot.ordinal, stream}, *kept);
+  if (auto kept = on.order().kept_stream(); kept && is_followed(on))
+    follow(on, on.slot, stream, *kept);
   return on.order().begin(on.device(), stream);
 }
 
 status host_learned(dispatch_context& on, status ok) {
-  // Where a stream waits for a value, later calls of the log may write it. So
-  // nothing may be ordered after that stream.
-  if (!ok || !on.session.functions.open_waits.empty())
-    return ok;
-  on.order().after_host();
-  auto own = on.order().host_stream(on.device());
-  if (!own || on.device().idle(*own))
-    return own ? status{} : own.why();
-  for (auto& slot : on.session.devices) {
-    if (&slot == &on.slot)
-      continue;
-    auto theirs = slot.order.host_stream(*slot.device);
-    ok = theirs ? behind(*slot.device, *theirs, on.device(), *own)
-                : status{theirs.why()};
-    if (!ok)
+  return ok ? learned_on(on, on.slot) : ok;
+}
+
+status host_behind_known(dispatch_context& on, const known_work::freed& x) {
+  for (auto& [ordinal, event] : x.unused)
+    if (auto ok = on.session.devices[ordinal].device->destroy_event(event); !ok)
       return ok;
-    slot.order.after_host();
+  for (auto& [ordinal, event] : x.known) {
+    auto& slot = on.session.devices[ordinal];
+    if (auto ok = slot.order.host_behind(*slot.device, event); !ok)
+      return ok;
+    if (auto ok = learned_on(on, slot); !ok)
+      return ok;
   }
   return {};
 }
@@ -162,6 +200,11 @@ status host_behind_all(dispatch_context& on) {
 status host_behind_event(dispatch_context& on, event_id event) {
   if (on.session.waits.holds(on.slot.ordinal, event))
     return {};
+  if (known_work::event_place held{on.slot.ordinal, event};
+      on.session.known.holds(held)) {
+    on.session.known.learn_later(held);
+    return {};
+  }
   auto own = on.order().host_stream(on.device());
   return own ? host_learned(on, on.device().wait_event(*own, event))
              : own.why();

@@ -34,6 +34,8 @@ status host_behind_stream(dispatch_context& on, stream_id stream);
 status host_behind_all(dispatch_context& on);
 /// Orders later work after an event, which the program knew to be reached.
 status host_behind_event(dispatch_context& on, event_id event);
+/// Orders later work after events that a function's end shows to be reached.
+status host_behind_known(dispatch_context& on, const known_work::freed& x);
 /// Orders all later work after what the host's stream waits for, unless a
 /// stream waits for a value. Returns `ok` if that is a fault.
 status host_learned(dispatch_context& on, status ok);

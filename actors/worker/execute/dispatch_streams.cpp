@@ -45,6 +45,11 @@ status end_host_call(dispatch_context& on, std::uint64_t call,
     if (on.session.waits.end(call_number{call}, all))
       return {};
   }
+  if (on.session.known.any()) [[unlikely]]
+    if (auto ok =
+            host_behind_known(on, on.session.known.ends(call_number{call}));
+        !ok)
+      return ok;
   auto finish = [calls = on.session.functions.calls, call](CUresult) {
     calls->finish(call);
   };
@@ -53,6 +58,23 @@ status end_host_call(dispatch_context& on, std::uint64_t call,
   else
     finish(CUDA_SUCCESS);
   return {};
+}
+
+/// Records that an event was recorded in a stream that a function may hold. In
+/// a replay the program may have waited for this record, and recorded the event
+/// again before the log tells the function's end.
+status note_record(dispatch_context& on, const call::event_record& x) {
+  known_work::place in{on.slot.ordinal, x.stream.id};
+  std::optional<event_id> copy;
+  if (on.is_replayed() && on.session.known.holds(in)) {
+    auto mark = on.order().mark(on.device(), x.stream.id);
+    if (!mark)
+      return mark.why();
+    copy = *mark;
+  }
+  auto unused =
+      on.session.known.recorded({on.slot.ordinal, x.event.id}, in, copy);
+  return unused ? on.device().destroy_event(*unused) : status{};
 }
 
 } // namespace
@@ -95,13 +117,18 @@ status execute_call(dispatch_context& on, const call::event_record& x) {
   on.times().recorded(x.event.id);
   if (on.session.waits.any()) [[unlikely]]
     on.session.waits.recorded(on.slot.ordinal, x.event.id, x.stream.id);
-  return on.device().record_event(x.event.id, x.stream.id);
+  if (auto ok = on.device().record_event(x.event.id, x.stream.id); !ok)
+    return ok;
+  return on.session.known.any() ? note_record(on, x) : status{};
 }
 
 status execute_call(dispatch_context& on, const call::stream_wait& x) {
   if (on.session.waits.any()) [[unlikely]]
     on.session.waits.waits(on.device(), {on.slot.ordinal, x.stream.id},
                            on.slot.ordinal, x.event.id);
+  if (on.session.known.any()) [[unlikely]]
+    on.session.known.follows({on.slot.ordinal, x.stream.id},
+                             {on.slot.ordinal, x.event.id});
   return on.device().wait_event(x.stream.id, x.event.id);
 }
 
@@ -119,6 +146,8 @@ status execute_call(dispatch_context& on, const call::peer_wait& x) {
   if (on.session.waits.any()) [[unlikely]]
     on.session.waits.waits(on.device(), {on.slot.ordinal, x.stream.id},
                            x.device, event);
+  if (on.session.known.any()) [[unlikely]]
+    on.session.known.follows({on.slot.ordinal, x.stream.id}, {x.device, event});
   auto recorded = std::make_shared<latch>();
   other.device->when_recorded(event,
                               [recorded](CUresult) { recorded->open(); });
@@ -171,6 +200,8 @@ status execute_call(dispatch_context& on, const call::host_call& x) {
       return before.why();
     on.session.functions.stood_at.emplace(on.what.call.value, *before);
   }
+  if (on.is_replayed())
+    on.session.known.opens({on.slot.ordinal, x.stream.id}, on.what.call);
   return call_program(on, x.stream.id);
 }
 

@@ -9,6 +9,7 @@
 #include "actors/worker/session/device_slot.hpp"
 #include "actors/worker/session/host_functions.hpp"
 #include "actors/worker/session/host_memory.hpp"
+#include "actors/worker/session/known_work.hpp"
 #include "actors/worker/session/payload_pins.hpp"
 #include "actors/worker/session/replay_checks.hpp"
 #include "actors/worker/session/replayed_waits.hpp"
@@ -79,6 +80,7 @@ struct session_objects {
   host_memory host;
   host_functions functions;
   replayed_waits waits;
+  known_work known;
   /// Serves other sessions' requests; null until the session shares something.
   std::unique_ptr<share_broker> broker;
 

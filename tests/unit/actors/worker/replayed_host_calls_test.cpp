@@ -37,6 +37,31 @@ struct replayed_session : a_session {
     call_it(x);
     return call;
   }
+  /// Fills word `index` with 1 in the stream.
+  void fill(stream_id in, std::uint64_t index) {
+    call_it(call::fill{.stream = {in},
+                       .to = {words + 4 * index, 4, 4},
+                       .value = 1,
+                       .element_bytes = 4,
+                       .size = {1, 1, 1}});
+  }
+  /// Makes the stream `side` do what a late copy does, for which another stream
+  /// stands at the call `whole`.
+  void copy_late(std::uint64_t whole, stream_id side) {
+    fill(side, 0);
+    end_copy(whole, side);
+  }
+  void end_copy(std::uint64_t whole, stream_id side) {
+    auto step = made(call::host_call{{side}});
+    call_it(call::host_begun{step});
+    call_it(call::host_done{step});
+    call_it(call::host_ended{whole, {side}});
+  }
+  void wait_for(stream_id in) {
+    std::promise<void> done;
+    exec->on(0).when_done(in, [&](CUresult) { done.set_value(); });
+    done.get_future().get();
+  }
 };
 
 } // namespace
@@ -54,15 +79,7 @@ BOOST_AUTO_TEST_CASE(a_stream_continues_behind_its_late_copy) {
   auto held = exec->on(0).enqueue_host(
       b, [&](std::function<void()> go_on) { arrived.set_value(go_on); });
   BOOST_REQUIRE(held.ok());
-  call_it(call::fill{.stream = {b},
-                     .to = {words, 4, 4},
-                     .value = 1,
-                     .element_bytes = 4,
-                     .size = {1, 1, 1}});
-  auto step = made(call::host_call{{b}});
-  call_it(call::host_begun{step});
-  call_it(call::host_done{step});
-  call_it(call::host_ended{whole, {b}});
+  copy_late(whole, b);
   std::promise<void> done;
   auto end = done.get_future();
   exec->on(0).when_done(a, [&](CUresult) { done.set_value(); });
@@ -79,9 +96,7 @@ BOOST_AUTO_TEST_CASE(a_wait_for_a_host_function_delays_nothing) {
   call_it(call::stream_sync{{a}});
   call_it(call::host_begun{function});
   call_it(call::host_done{function});
-  std::promise<void> done;
-  exec->on(0).when_done(a, [&](CUresult) { done.set_value(); });
-  done.get_future().get();
+  wait_for(a);
 }
 
 /// The copy's stream follows the program's by an event alone. The legacy stream
@@ -92,20 +107,11 @@ BOOST_AUTO_TEST_CASE(a_late_copy_does_not_wait_for_the_legacy_stream) {
   call_it(call::stream_create{{side}, call::stream_create::apart, 0});
   call_it(call::stream_create{{blocking}, 0, 0});
   auto whole = made(call::host_call{{blocking}});
-  call_it(call::fill{.stream = {legacy_stream},
-                     .to = {words, 4, 4},
-                     .value = 1,
-                     .element_bytes = 4,
-                     .size = {1, 1, 1}});
+  fill(legacy_stream, 0);
   call_it(call::copy{
       .stream = {side}, .to = {words + 8}, .from = {words}, .size = {4, 1, 1}});
-  auto step = made(call::host_call{{side}});
-  call_it(call::host_begun{step});
-  call_it(call::host_done{step});
-  call_it(call::host_ended{whole, {side}});
-  std::promise<void> done;
-  exec->on(0).when_done(legacy_stream, [&](CUresult) { done.set_value(); });
-  done.get_future().get();
+  end_copy(whole, side);
+  wait_for(legacy_stream);
 }
 
 /// The program waited for the device while its stream stood at a copy. The log
@@ -123,19 +129,59 @@ BOOST_AUTO_TEST_CASE(a_wait_for_the_device_does_not_delay_a_late_copy) {
   call_it(call::device_sync{});
   call_it(call::host_done{value});
   call_it(call::stream_wait{{side}, {reached}});
-  call_it(call::fill{.stream = {side},
-                     .to = {words, 4, 4},
-                     .value = 1,
-                     .element_bytes = 4,
-                     .size = {1, 1, 1}});
-  auto step = made(call::host_call{{side}});
-  call_it(call::host_begun{step});
-  call_it(call::host_done{step});
-  call_it(call::host_ended{whole, {side}});
-  std::promise<void> done;
-  exec->on(0).when_done(a, [&](CUresult) { done.set_value(); });
-  done.get_future().get();
+  copy_late(whole, side);
+  wait_for(a);
   BOOST_TEST(word(0, 1) == 1u);
+}
+
+/// Another thread learned later that the stream's work was done, but its wait
+/// stands in the log before the copy. Work that it enqueued in between must not
+/// wait for the copy, which may wait for it.
+BOOST_AUTO_TEST_CASE(a_wait_orders_nothing_before_a_late_copy_has_ended) {
+  constexpr stream_id side{12};
+  constexpr event_id first{1}, second{2};
+  call_it(call::stream_create{{side}, call::stream_create::apart, 0});
+  for (auto event : {first, second})
+    call_it(call::event_create{{event}, 0});
+  call_it(call::event_record{{first}, {a}});
+  auto of_a = made(call::host_call{{a}});
+  fill(a, 2);
+  call_it(call::stream_sync{{a}});
+  fill(b, 3);
+  call_it(call::event_record{{second}, {b}});
+  auto of_b = made(call::host_call{{b}});
+  call_it(call::stream_wait{{side}, {second}});
+  copy_late(of_b, side);
+  call_it(call::stream_wait{{side}, {first}});
+  copy_late(of_a, side);
+  wait_for(a);
+  BOOST_TEST(word(0, 2) == 1u);
+}
+
+/// From the function's end on, the program knew that the work behind it is
+/// done, by a wait for the stream or for an event.
+BOOST_AUTO_TEST_CASE(work_behind_a_function_comes_before_what_the_program_did) {
+  constexpr event_id event{1};
+  call_it(call::event_create{{event}, 0});
+  for (auto by_event : {false, true}) {
+    auto function = made(call::host_call{{a}});
+    std::promise<std::function<void()>> arrived;
+    auto held = exec->on(0).enqueue_host(
+        a, [&](std::function<void()> go_on) { arrived.set_value(go_on); });
+    BOOST_REQUIRE(held.ok());
+    call_it(call::event_record{{event}, {a}});
+    if (by_event)
+      call_it(call::event_sync{{event}});
+    else
+      call_it(call::stream_sync{{a}});
+    call_it(call::host_begun{function});
+    call_it(call::host_done{function});
+    fill(b, 4);
+    auto go_on = arrived.get_future().get();
+    BOOST_TEST(!exec->on(0).idle(b));
+    go_on();
+    wait_for(b);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
