@@ -37,8 +37,7 @@ public:
       keep(object_of(x, device), at, message, false);
     else if constexpr (Call::id == call::number::limits_reset)
       reset_limits(device, at, message);
-    else if constexpr (Call::id == call::number::limit_set ||
-                       Call::id == call::number::stream_window)
+    else if constexpr (requires { setting_of(x, device); })
       settle(setting_of(x, device), at, message);
     else if constexpr (Call::lasting == lasts::alters)
       keep(object_of(x, device), at, message, true);

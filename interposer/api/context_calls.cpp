@@ -4,6 +4,7 @@
 #include "interposer/context/green_context.hpp"
 #include "interposer/context/peers.hpp"
 #include "interposer/session/session.hpp"
+#include "interposer/stream/stream_event.hpp"
 
 #include <algorithm>
 
@@ -439,7 +440,7 @@ CUresult CUDAAPI cuCtxGetStreamPriorityRange(int* leastPriority,
     if (leastPriority != nullptr)
       *leastPriority = 0;
     if (greatestPriority != nullptr)
-      *greatestPriority = -5;
+      *greatestPriority = greatest_priority;
     return CUDA_SUCCESS;
   });
 }

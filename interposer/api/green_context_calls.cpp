@@ -6,7 +6,6 @@
 #include "interposer/stream/stream_event.hpp"
 #include "interposer/stream/stream_set.hpp"
 
-#include <algorithm>
 
 using namespace vgpu::interposer;
 
@@ -134,7 +133,7 @@ CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream* phStream, CUgreenCtx greenCtx,
     if (phStream == nullptr || flags != CU_STREAM_NON_BLOCKING)
       return CUDA_ERROR_INVALID_VALUE;
     *phStream = to_handle<CUstream>(
-        streams().add(make_stream(x, flags, std::clamp(priority, -5, 0))));
+        streams().add(make_stream(x, flags, as_priority(priority))));
     return CUDA_SUCCESS;
   });
 }

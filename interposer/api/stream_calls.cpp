@@ -5,7 +5,6 @@
 #include "interposer/session/session.hpp"
 #include "interposer/stream/stream_event.hpp"
 
-#include <algorithm>
 
 using namespace vgpu::interposer;
 
@@ -22,7 +21,7 @@ CUresult create_stream(CUstream* out, unsigned flags, int priority) noexcept {
     // In a green context all streams are non-blocking.
     auto kind = within.is_green() ? unsigned{CU_STREAM_NON_BLOCKING} : flags;
     auto handle =
-        streams().add(make_stream(within, kind, std::clamp(priority, -5, 0)));
+        streams().add(make_stream(within, kind, as_priority(priority)));
     *out = to_handle<CUstream>(handle);
     return CUDA_SUCCESS;
   });

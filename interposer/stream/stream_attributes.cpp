@@ -3,7 +3,6 @@
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 
-#include <algorithm>
 #include <bit>
 
 namespace vgpu::interposer {
@@ -120,7 +119,7 @@ CUresult set_attribute(stream& x, CUstreamAttrID which,
   case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
     return take(is.waits, value.syncPolicy, is_policy(value.syncPolicy));
   case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-    x.priority = std::clamp(value.priority, -5, 0);
+    x.priority = as_priority(value.priority);
     return CUDA_SUCCESS;
   case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
     return take(is.domains, value.memSyncDomainMap,

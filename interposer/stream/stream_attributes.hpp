@@ -1,12 +1,12 @@
-// What a stream keeps of its attributes (cuStreamSetAttribute).
+// The attributes that a stream keeps (cuStreamSetAttribute).
 #pragma once
 
 #include "interposer/stream/stream_event.hpp"
 
 namespace vgpu::interposer {
 
-/// Writes an attribute of the stream. Returns CUDA_ERROR_INVALID_VALUE for one
-/// that streams do not have.
+/// Reads an attribute of the stream into `out`. Returns
+/// CUDA_ERROR_INVALID_VALUE for one that streams do not have.
 CUresult get_attribute(stream& x, CUstreamAttrID which, CUstreamAttrValue& out);
 
 /// Sets an attribute for the stream's later work. A window goes to the device,

@@ -40,6 +40,13 @@ struct stream_attributes {
   unsigned nvlink = 0;
 };
 
+/// Gives the range of the priorities of streams, as a driver does.
+constexpr int least_priority = 0, greatest_priority = -5;
+/// Returns the priority in the range that is nearest to `x`.
+constexpr int as_priority(int x) noexcept {
+  return std::clamp(x, greatest_priority, least_priority);
+}
+
 /// Represents a CUstream. `last_work` is the log position of its latest work,
 /// so that waiting for a stream whose work is done costs nothing.
 struct stream {

@@ -263,24 +263,9 @@ disk_is_empty() {
 
 on_line() { "${kind}_on_line" "$@"; }
 
-ended_well() {
-  ((program_status == 0)) || {
-    wrong "expected the status 0, saw $program_status:" \
-      "$(<"$work/out/disturbed.err")"
-    return
-  }
-  same undisturbed disturbed || {
-    wrong "expected the undisturbed output, saw another: the first difference" \
-      "is $(cmp "$work/out/undisturbed" "$work/out/disturbed" 2>&1)"
-    return
-  }
-  [[ ! -s $work/out/disturbed.err ]] ||
-    wrong "expected nothing on stderr, saw $(<"$work/out/disturbed.err")"
-}
-
 # Checks that the program's output is right up to its end with a CUDA error.
 ended_unprotected() {
-  ((program_status == 0)) && { ended_well; return; }
+  ((program_status == 0)) && { is_undisturbed; return; }
   grep -q cudaErrorDevicesUnavailable "$work/out/disturbed.err" || {
     wrong "expected cudaErrorDevicesUnavailable, saw the status" \
       "$program_status: $(<"$work/out/disturbed.err")"
@@ -301,7 +286,7 @@ check_replayed() {
 }
 
 one_run() { # SEED
-  local began ended=ended_well
+  local began ended=is_undisturbed
   begin_plan "$1"
   # shellcheck disable=SC2034 # cluster_up does
   full='' manager_waits='' run_on=$work orders=()

@@ -383,13 +383,26 @@ same() { # NAME NAME
   }
 }
 
-# Checks that the disturbed program printed the same as the undisturbed one.
+# Tells whether the disturbed program printed the same as the undisturbed one.
 # Call it after `undisturbed undisturbed` and `follow_program disturbed`.
+is_undisturbed() {
+  ((program_status == 0)) || {
+    wrong "expected the status 0, saw $program_status:" \
+      "$(<"$work/out/disturbed.err")"
+    return
+  }
+  same undisturbed disturbed || {
+    wrong "expected the undisturbed output, saw another: the first difference" \
+      "is $(cmp "$work/out/undisturbed" "$work/out/disturbed" 2>&1)"
+    return
+  }
+  [[ ! -s $work/out/disturbed.err ]] ||
+    wrong "expected nothing on stderr, saw $(<"$work/out/disturbed.err")"
+}
+
+# Checks the same, and that no replay differed.
 not_noticed() {
-  ((program_status == 0)) ||
-    fail "it ended with $program_status: $(<"$work/out/disturbed.err")"
-  same undisturbed disturbed || fail "it printed something else"
-  [[ ! -s $work/out/disturbed.err ]] || fail "$(<"$work/out/disturbed.err")"
+  is_undisturbed || fail "$why"
   ! has_event '.kind == "replay-differs"' || fail "a replay differs"
 }
 

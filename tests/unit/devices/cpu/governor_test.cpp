@@ -4,6 +4,7 @@
 #include "devices/interface/governor.hpp"
 #include "devices/interface/meter.hpp"
 #include "tests/unit/devices/cpu/device_fixture.hpp"
+#include "tests/unit/judged_times.hpp"
 #include "tests/unit/schema/on_one_processor.hpp"
 
 #include <atomic>
@@ -221,6 +222,9 @@ BOOST_AUTO_TEST_CASE(charged_time_equals_worked_time) {
   charged = gate->charged() - charged;
   worked = meter.worked() - worked;
   // Only waking up is counted separately.
+  BOOST_TEST(charged.count() > 0);
+  if (!are_times_judged())
+    return;
   BOOST_TEST(charged / (threads * worked) > 0.75);
   BOOST_TEST(charged / (threads * worked) < 1.05);
 }
@@ -233,9 +237,13 @@ BOOST_FIXTURE_TEST_CASE(the_only_thread_does_not_keep_its_place_when_idle,
   auto kernel = [&] {
     BOOST_REQUIRE(launch("set_flag", {1}, {1}, arguments{word, 3}).ok());
   };
-  BOOST_TEST(shortest(kernel).count() < 500'000);
   auto bytes = std::vector<char>(64 << 10);
-  BOOST_TEST(shortest([&] { upload(bytes); }).count() < 500'000);
+  auto after_kernel = shortest(kernel);
+  auto after_copy = shortest([&] { upload(bytes); });
+  if (!are_times_judged())
+    return;
+  BOOST_TEST(after_kernel.count() < 500'000);
+  BOOST_TEST(after_copy.count() < 500'000);
 }
 
 // The thread keeps its place and busy-polls for work.
@@ -261,6 +269,8 @@ BOOST_AUTO_TEST_CASE(busy_polling_is_not_charged) {
   auto all = thread_time() - from;
   charged = gate->charged() - charged;
   BOOST_TEST(all.count() > 0);
+  if (!are_times_judged())
+    return;
   BOOST_TEST(charged.count() < all.count() / 2);
   BOOST_TEST(std::chrono::duration<double>{busy.worked()}.count() <
              all.count() / 2);

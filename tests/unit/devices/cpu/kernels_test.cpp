@@ -1,5 +1,6 @@
 // Kernels as nvcc compiles them, run through the device's interface.
 #include "tests/unit/devices/cpu/device_fixture.hpp"
+#include "tests/unit/judged_times.hpp"
 
 #include <bit>
 #include <chrono>
@@ -95,6 +96,8 @@ BOOST_AUTO_TEST_CASE(sleeping_lanes_overlap_and_use_no_processor) {
   auto took = std::chrono::steady_clock::now() - begin;
   BOOST_TEST(download<unsigned>(naps, 1)[0] == 8 * 128 * 50);
   BOOST_TEST((took >= std::chrono::milliseconds{50}));
+  if (!are_times_judged())
+    return;
   // One after the other they would take 1.6 s.
   BOOST_TEST((took < std::chrono::milliseconds{800}));
   BOOST_TEST((processor_time() - cpu < took / 2));
