@@ -4,7 +4,7 @@
 #include "devices/interface/governor.hpp"
 #include "devices/interface/meter.hpp"
 #include "tests/unit/devices/cpu/device_fixture.hpp"
-#include "tests/unit/judged_times.hpp"
+#include "tests/unit/devices/judged_times.hpp"
 #include "tests/unit/schema/on_one_processor.hpp"
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // Kernels as nvcc compiles them, run through the device's interface.
 #include "tests/unit/devices/cpu/device_fixture.hpp"
-#include "tests/unit/judged_times.hpp"
+#include "tests/unit/devices/judged_times.hpp"
 
 #include <bit>
 #include <chrono>
