@@ -6,7 +6,6 @@
 #include "interposer/stream/stream_event.hpp"
 #include "interposer/stream/stream_set.hpp"
 
-
 using namespace vgpu::interposer;
 
 namespace {

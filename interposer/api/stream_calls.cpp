@@ -5,7 +5,6 @@
 #include "interposer/session/session.hpp"
 #include "interposer/stream/stream_event.hpp"
 
-
 using namespace vgpu::interposer;
 
 namespace {
