@@ -49,6 +49,12 @@ std::optional<outbound_answer> forwarded_answers::next() {
   return kept_[sent_++];
 }
 
+void forwarded_answers::take_back() {
+  std::lock_guard guard{lock_};
+  if (sent_ > 0)
+    --sent_;
+}
+
 bool forwarded_answers::congested() const {
   std::lock_guard guard{lock_};
   auto most = within_host_ ? congested_within_host : congested_bytes;

@@ -58,6 +58,8 @@ public:
   void rewind();
   /// Returns the next answer to send.
   std::optional<outbound_answer> next();
+  /// Makes next() return its latest answer again, which found no room.
+  void take_back();
   /// Returns whether so much is under way that no more calls should be
   /// executed.
   bool congested() const;

@@ -198,34 +198,44 @@ std::multimap<std::uint64_t, parcel_ptr> forwarded_source::unordered() const {
 // -- answers ------------------------------------------------------------------
 
 void forwarded_source::send_answers() {
+  waits_for_room_ = false;
   if (!answers_ || !has_client() || silence_.lapsed())
     return;
   while (auto out = answers_->next()) {
-    if (send_answer(*out))
+    switch (send_answer(*out)) {
+    case link_socket::sent::yes:
       continue;
-    // The client says what it lacks when it is back.
-    answers_->rewind();
-    client_.clear();
-    return;
+    case link_socket::sent::full:
+      answers_->take_back();
+      waits_for_room_ = true;
+      return;
+    case link_socket::sent::gone:
+      // The client says what it lacks when it is back.
+      answers_->rewind();
+      client_.clear();
+      return;
+    }
   }
 }
 
-/// Returns false where the client has no connection.
-bool forwarded_source::send_answer(const outbound_answer& out) {
+/// Sends an answer by one of the client's connections. Long answers alternate
+/// between two, if there is room in both.
+link_socket::sent forwarded_source::send_answer(const outbound_answer& out) {
   vgpu::dispatch frames;
   put_frames(frames, identity_.encode(out.head), out.payload, out.owner);
-  auto sent_to = [&](const std::string& peer) {
+  auto send_to = [&](const std::string& peer) {
     frames.peer = peer;
-    return socket_->send(frames) == link_socket::sent::yes;
+    return socket_->send(frames);
   };
   if (!second_.empty() && out.payload.size() >= striped_from) {
     by_second_ = !by_second_;
-    if (by_second_ && sent_to(second_))
-      return true;
-    if (by_second_)
+    auto done = by_second_ ? send_to(second_) : link_socket::sent::full;
+    if (done == link_socket::sent::yes)
+      return done;
+    if (done == link_socket::sent::gone)
       second_.clear();
   }
-  return sent_to(client_);
+  return send_to(client_);
 }
 
 } // namespace vgpu

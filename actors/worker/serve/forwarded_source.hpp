@@ -132,6 +132,9 @@ public:
   }
   /// Sends as many answers as possible, unless the client's lease has lapsed.
   void send_answers();
+  /// Returns whether the client takes answers more slowly than they come, so
+  /// that some wait for room in its queue.
+  bool waits_for_room() const noexcept { return waits_for_room_; }
 
 private:
   struct readiness {
@@ -144,7 +147,7 @@ private:
   };
 
   void queue(const data::calls& x, const parcel_ptr& in);
-  bool send_answer(const outbound_answer& out);
+  link_socket::sent send_answer(const outbound_answer& out);
   void postpone(parcel_ptr in);
   std::multimap<std::uint64_t, parcel_ptr> unordered() const;
 
@@ -169,6 +172,7 @@ private:
   std::size_t postponed_bytes_ = 0;
 
   std::shared_ptr<forwarded_answers> answers_;
+  bool waits_for_room_ = false;
 };
 
 /// Returns the head of a message of the data plane.

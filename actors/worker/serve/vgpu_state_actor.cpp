@@ -113,6 +113,9 @@ std::chrono::milliseconds vgpu_state_actor::patience() const {
     return 0ms;
   if (mapped_.has_client())
     return -1ms;
+  // ZeroMQ does not say when a peer's queue has room again.
+  if (forwarded_.waits_for_room())
+    return 2ms;
   if (checkpoint_.phase() == checkpoint_phase::running && zero_copy_.is_due())
     return zero_copy_relay::every;
   // Without a client, it regularly checks whether that has lasted too long.

@@ -123,6 +123,18 @@ BOOST_AUTO_TEST_CASE(a_worker_bounds_the_answers_that_it_keeps) {
   BOOST_TEST(!answers.congested());
 }
 
+BOOST_AUTO_TEST_CASE(an_answer_that_found_no_room_comes_again_in_its_order) {
+  forwarded_answers answers{[] {}};
+  for (std::uint64_t call = 1; call <= 3; ++call)
+    answers.answer({1, {call}}, CUDA_SUCCESS, 0);
+  BOOST_TEST(answers.next()->head.call.value == 1U);
+  BOOST_TEST(answers.next()->head.call.value == 2U);
+  answers.take_back();
+  BOOST_TEST(answers.next()->head.call.value == 2U);
+  BOOST_TEST(answers.next()->head.call.value == 3U);
+  BOOST_TEST(!answers.next().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_failed_answer_brings_its_payload) {
   forwarded_answers answers{[] {}};
   constexpr std::string_view text = "ptxas error: undeclared_thing";
