@@ -46,9 +46,9 @@ const std::string calls_away = head + R"(
 }
 )";
 
-const std::string faulty =
-    head + ".visible .entry faulty()\n{\n.reg .u32 %r<3>;\n"
-           "add.u32 %r1, %r2, %never_declared;\nret;\n}\n";
+const std::string faulty = head +
+                           ".visible .entry faulty()\n{\n.reg .u32 %r<3>;\n"
+                           "add.u32 %r1, %r2, %never_declared;\nret;\n}\n";
 
 void* number(std::uintptr_t x) {
   return reinterpret_cast<void*>(x);
@@ -69,7 +69,8 @@ struct logs {
       CU_JIT_INFO_LOG_BUFFER,  CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES,
       CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
       CU_JIT_LOG_VERBOSE,      CU_JIT_WALL_TIME};
-  void* values[6] = {info,  number(sizeof info), error, number(sizeof error),
+  void* values[6] = {info,      number(sizeof info),
+                     error,     number(sizeof error),
                      number(1), nullptr};
 
   float milliseconds() const {
