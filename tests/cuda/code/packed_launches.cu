@@ -1,4 +1,4 @@
-// nvcc: -lcuda -Wno-deprecated-declarations
+// nvcc: -lcuda -Xcompiler -Wno-deprecated-declarations
 // Launches of CUDA 3: the function keeps its block's shape and its parameters.
 #include "../check.hpp"
 
@@ -65,7 +65,7 @@ int main() {
   CHECK(cuLaunchGrid(scale, blocks, 1));
   CHECK(cudaDeviceSynchronize());
   expect(out, 2, 5, threads * blocks);
-  // What the function keeps, it keeps for the next launch.
+  // The function keeps its parameters for the next launch.
   CHECK(cuParamSeti(scale, 12, 9));
   CHECK(cuLaunchGridAsync(scale, blocks, 1, stream));
   CHECK(cuStreamSynchronize(stream));

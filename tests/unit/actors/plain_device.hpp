@@ -97,9 +97,13 @@ public:
                               sizeof(*variable_), false});
     return info;
   }
+  /// Says how many options it got, or refuses a part with an odd one.
   result<std::string> check_part(std::span<const std::byte>,
-                                 const jit_settings&) override {
-    return std::string{};
+                                 const jit_settings& how) override {
+    auto count = std::to_string(how.options.size());
+    if (how.options.size() % 2 != 0)
+      return cuda_fault(CUDA_ERROR_INVALID_PTX, "an odd number: " + count);
+    return count + " options";
   }
   status unload_module(module_id) override { return {}; }
   status set_kernel_attribute(module_id, std::uint32_t, int, int) override {
