@@ -4,6 +4,7 @@
 #include "interposer/session/session.hpp"
 
 #include <bit>
+#include <cstring>
 
 namespace vgpu::interposer {
 
@@ -14,14 +15,22 @@ std::uint64_t value_of(std::uint8_t device, CUdevice_attribute which) {
       process::the_session().devices()[device].value_of(which));
 }
 
+/// Returns the number in a field of the program, which may hold any.
+template <class Enum>
+int number_in(const Enum& field) {
+  static_assert(sizeof(Enum) == sizeof(int));
+  int out = 0;
+  std::memcpy(&out, &field, sizeof(out));
+  return out;
+}
+
 bool is_sound(std::uint8_t device, const CUaccessPolicyWindow& w) {
-  auto is_property = [](CUaccessProperty p) {
-    return p == CU_ACCESS_PROPERTY_NORMAL ||
-           p == CU_ACCESS_PROPERTY_STREAMING ||
-           p == CU_ACCESS_PROPERTY_PERSISTING;
+  auto is_property = [](int p) {
+    return p >= CU_ACCESS_PROPERTY_NORMAL && p <= CU_ACCESS_PROPERTY_PERSISTING;
   };
-  return w.hitRatio >= 0 && w.hitRatio <= 1 && is_property(w.hitProp) &&
-         is_property(w.missProp) &&
+  return w.hitRatio >= 0 && w.hitRatio <= 1 &&
+         is_property(number_in(w.hitProp)) &&
+         is_property(number_in(w.missProp)) &&
          w.missProp != CU_ACCESS_PROPERTY_PERSISTING &&
          w.num_bytes <=
              value_of(device,
@@ -46,11 +55,11 @@ void send_window(const stream& x, const CUaccessPolicyWindow& w) {
                x.device());
 }
 
-bool is_policy(CUsynchronizationPolicy x) {
+bool is_policy(int x) {
   return x >= CU_SYNC_POLICY_AUTO && x <= CU_SYNC_POLICY_BLOCKING_SYNC;
 }
 
-bool is_domain(CUlaunchMemSyncDomain x) {
+bool is_domain(int x) {
   return x == CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT ||
          x == CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
 }
@@ -76,11 +85,11 @@ bool is_possible(std::uint8_t device, int which,
   case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     return is_sound(device, value.accessPolicyWindow);
   case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-    return is_policy(value.syncPolicy);
+    return is_policy(number_in(value.syncPolicy));
   case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
     return has_domains(device, value.memSyncDomainMap);
   case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-    return is_domain(value.memSyncDomain);
+    return is_domain(number_in(value.memSyncDomain));
   case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
     return value.nvlinkUtilCentricScheduling <= 1;
   default:
