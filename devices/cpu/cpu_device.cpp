@@ -313,10 +313,17 @@ public:
   // -- modules ----------------------------------------------------------------
 
   result<module_info> load_module(module_id id,
-                                  std::span<const std::byte> image) override {
+                                  std::span<const std::byte> image,
+                                  const jit_settings& how) override {
     if (auto ok = alive(); !ok)
       return ok.why();
-    return modules_.load(id, image);
+    return modules_.load(id, image, how);
+  }
+  result<std::string> check_part(std::span<const std::byte> image,
+                                 const jit_settings& how) override {
+    if (auto ok = alive(); !ok)
+      return ok.why();
+    return modules_.check(image, how);
   }
 
   status unload_module(module_id id) override { return modules_.unload(id); }

@@ -6,6 +6,8 @@
 #include "schema/base/fault.hpp"
 #include "schema/base/ids.hpp"
 #include "schema/base/injected_fault.hpp"
+#include "schema/base/jit_settings.hpp"
+#include "schema/base/launch_hint.hpp"
 
 #include <cuda.h>
 
@@ -66,6 +68,8 @@ struct module_info {
   /// The module's kernels call malloc, and the device does not report how much
   /// memory that heap takes.
   bool hidden_heap = false;
+  /// Holds the compiler's information, in the driver's words.
+  std::string log;
 };
 
 /// Holds the device memory, in bytes, that a session costs in addition to its
@@ -96,6 +100,8 @@ struct launch {
   bool cooperative = false;
   /// The parameter block holds each parameter at its offset.
   std::span<const std::byte> parameters;
+  /// A device may ignore each of these.
+  std::span<const launch_hint> hints = {};
 };
 
 /// Holds the size of a pitched box. `width` is in bytes, except for
@@ -183,9 +189,19 @@ public:
   /// Loads a fatbin container, a cubin or PTX text. A backend that places
   /// global variables itself does so at or above the window's
   /// device_placed_offset. Their addresses depend only on the earlier loads and
-  /// unloads, so that a replay gets the same ones.
+  /// unloads, so that a replay gets the same ones. The text of a fault is the
+  /// compiler's error log.
   virtual result<module_info> load_module(module_id id,
-                                          std::span<const std::byte> image) = 0;
+                                          std::span<const std::byte> image,
+                                          const jit_settings& how) = 0;
+  result<module_info> load_module(module_id id,
+                                  std::span<const std::byte> image) {
+    return load_module(id, image, {});
+  }
+  /// Compiles a part that is linked later, and keeps nothing of it. Returns the
+  /// compiler's information, or a fault whose text is its error log.
+  virtual result<std::string> check_part(std::span<const std::byte> image,
+                                         const jit_settings& how) = 0;
   /// Unloads a module. Work enqueued before still runs.
   virtual status unload_module(module_id id) = 0;
 

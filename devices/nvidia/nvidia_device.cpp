@@ -24,6 +24,7 @@
 #include "schema/base/cluster_shapes.hpp"
 #include "schema/base/cuda_fault.hpp"
 
+#include <cstring>
 #include <map>
 
 namespace vgpu::device {
@@ -85,12 +86,19 @@ struct launch_config {
       a.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
       a.value.cooperative = 1;
     }
+    for (const auto& hint : x.hints) {
+      if (shape.numAttrs == attributes.size())
+        break;
+      auto& a = attributes[shape.numAttrs++];
+      a.id = static_cast<CUlaunchAttributeID>(hint.attribute);
+      std::memcpy(&a.value, hint.value.data(), sizeof(hint.value));
+    }
   }
   launch_config(const launch_config&) = delete;
   launch_config& operator=(const launch_config&) = delete;
 
   CUlaunchConfig shape = {};
-  std::array<CUlaunchAttribute, 2> attributes = {};
+  std::array<CUlaunchAttribute, 2 + most_launch_hints> attributes = {};
 };
 
 /// Tells whether the device with this ordinal reaches this one's memory.
@@ -328,11 +336,22 @@ public:
   // -- modules ----------------------------------------------------------------
 
   result<module_info> load_module(module_id id,
-                                  std::span<const std::byte> image) override {
+                                  std::span<const std::byte> image,
+                                  const jit_settings& how) override {
     if (auto ok = ready(); !ok)
       return ok.why();
     drop_postponed();
-    auto got = modules_.load(id, image);
+    auto got = modules_.load(id, image, how);
+    if (!got)
+      (void)noted(got.why());
+    return got;
+  }
+
+  result<std::string> check_part(std::span<const std::byte> image,
+                                 const jit_settings& how) override {
+    if (auto ok = ready(); !ok)
+      return ok.why();
+    auto got = modules_.check(image, how);
     if (!got)
       (void)noted(got.why());
     return got;
@@ -708,12 +727,19 @@ private:
                      const_cast<std::byte*>(x.parameters.data()),
                      CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
     auto** block = size == 0 ? nullptr : extra;
-    if (is_none(x.cluster) && !x.cooperative)
+    if (is_none(x.cluster) && !x.cooperative && x.hints.empty())
       return api_->cuLaunchKernel(f, x.grid.x, x.grid.y, x.grid.z, x.block.x,
                                   x.block.y, x.block.z, x.dynamic_shared, in,
                                   nullptr, block);
     launch_config config{x, in};
-    return api_->cuLaunchKernelEx(&config.shape, f, nullptr, block);
+    auto code = api_->cuLaunchKernelEx(&config.shape, f, nullptr, block);
+    if (code != CUDA_ERROR_INVALID_VALUE || x.hints.empty())
+      return code;
+    // An older driver, or another GPU than the program knows, may not have an
+    // attribute. Without it the kernel computes the same.
+    auto plain = x;
+    plain.hints = {};
+    return start(in, f, plain);
   }
 
   driver_ptr api_;

@@ -45,8 +45,7 @@ CUresult set_kernel(CUgraphExec exec, CUgraphNode node,
         if (params == nullptr)
           return CUDA_ERROR_INVALID_VALUE;
         auto code = describe(*params, x.owner, fresh);
-        fresh.shape.cluster = old.shape.cluster;
-        fresh.shape.cooperative = old.shape.cooperative;
+        fresh.keep_attributes_of(old);
         return code;
       });
 }
@@ -260,8 +259,10 @@ CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec hGraphExec,
     if (nodeParams == nullptr || nodeParams->type != type_of(mine.what))
       return CUDA_ERROR_INVALID_VALUE;
     auto code = describe(*nodeParams, fresh);
-    if (code == CUDA_SUCCESS)
-      mine.what = std::move(fresh);
+    if (code != CUDA_SUCCESS)
+      return code;
+    keep_attributes(fresh, mine.what);
+    mine.what = std::move(fresh);
     return code;
   });
 }

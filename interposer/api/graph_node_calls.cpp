@@ -417,8 +417,7 @@ CUresult set_kernel(CUgraphNode node,
     auto code = describe_here(params, fresh);
     if (code != CUDA_SUCCESS)
       return code;
-    fresh.shape.cluster = w.shape.cluster;
-    fresh.shape.cooperative = w.shape.cooperative;
+    fresh.keep_attributes_of(w);
     w = std::move(fresh);
     return code;
   });
@@ -465,14 +464,29 @@ CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode hNode,
     if (nodeParams == nullptr || nodeParams->type != type_of(x.what))
       return CUDA_ERROR_INVALID_VALUE;
     auto code = describe(*nodeParams, fresh);
-    if (code == CUDA_SUCCESS)
-      x.what = std::move(fresh);
+    if (code != CUDA_SUCCESS)
+      return code;
+    keep_attributes(fresh, x.what);
+    x.what = std::move(fresh);
     return code;
   });
 }
 
 // -- kernel attributes
 // -----------------------------------------------------------------------------
+
+namespace {
+
+/// Returns the device of a node's kernel. A kernel of a library runs on that of
+/// the current context.
+std::uint8_t device_of(const kernel_work& x) {
+  if (auto* known = functions().find(x.function); known != nullptr)
+    return known->to->in->owner.device_index();
+  auto* current = current_context();
+  return current == nullptr ? std::uint8_t{0} : current->device_index();
+}
+
+} // namespace
 
 CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode dst,
                                                  CUgraphNode src) {
@@ -482,8 +496,7 @@ CUresult CUDAAPI cuGraphKernelNodeCopyAttributes(CUgraphNode dst,
         other == nullptr ? nullptr : std::get_if<kernel_work>(&other->what);
     if (from == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    to.shape.cluster = from->shape.cluster;
-    to.shape.cooperative = from->shape.cooperative;
+    to.keep_attributes_of(*from);
     return CUDA_SUCCESS;
   });
 }
@@ -494,15 +507,7 @@ cuGraphKernelNodeGetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
   return with_work<kernel_work>(hNode, [&](graph_node&, kernel_work& w) {
     if (value_out == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    std::memset(value_out, 0, sizeof(*value_out));
-    if (attr == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
-      value_out->cooperative = w.shape.cooperative ? 1 : 0;
-    else if (attr == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-      value_out->clusterDim.x = w.shape.cluster.x;
-      value_out->clusterDim.y = w.shape.cluster.y;
-      value_out->clusterDim.z = w.shape.cluster.z;
-    }
-    return CUDA_SUCCESS;
+    return w.with.get(attr, w.shape, *value_out);
   });
 }
 
@@ -512,14 +517,11 @@ cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
   return with_work<kernel_work>(hNode, [&](graph_node&, kernel_work& w) {
     if (value == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    CUlaunchAttribute one{};
-    one.id = attr;
-    one.value = *value;
-    CUlaunchConfig config{};
-    config.attrs = &one;
-    config.numAttrs = 1;
     auto fresh = w.shape;
-    if (auto code = apply_attributes(fresh, config); code != CUDA_SUCCESS)
+    auto with = w.with;
+    if (auto code =
+            with.set(attribute_use::node, device_of(w), attr, *value, fresh);
+        code != CUDA_SUCCESS)
       return code;
     auto* current = current_context();
     auto why = CUDA_SUCCESS;
@@ -528,8 +530,10 @@ cuGraphKernelNodeSetAttribute(CUgraphNode hNode, CUkernelNodeAttrID attr,
     vgpu::call::dim3 clusters;
     if (f != nullptr)
       why = clusters_of(fresh, *f, clusters);
-    if (why == CUDA_SUCCESS)
-      w.shape = fresh;
+    if (why != CUDA_SUCCESS)
+      return why;
+    w.shape = fresh;
+    w.with = std::move(with);
     return why;
   });
 }

@@ -36,9 +36,20 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f,
                   .shared_bytes = config->sharedMemBytes},
         .parameters = kernelParams,
         .extra = extra};
-    if (auto code = apply_attributes(what.shape, *config); code != CUDA_SUCCESS)
+    launch_attributes with;
+    auto use =
+        s.is_captured() ? attribute_use::captured : attribute_use::launch;
+    if (auto code = with.take(use, s.device(), *config, what.shape);
+        code != CUDA_SUCCESS)
       return code;
-    return launch_in_stream(s, what);
+    if (auto code = check_events(s, with); code != CUDA_SUCCESS)
+      return code;
+    what.with = with.empty() ? nullptr : &with;
+    if (auto code = launch_in_stream(s, what); code != CUDA_SUCCESS)
+      return code;
+    return use == attribute_use::launch && !with.events().empty()
+               ? record_events(s, with)
+               : CUDA_SUCCESS;
   });
 }
 

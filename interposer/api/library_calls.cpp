@@ -9,6 +9,7 @@
 #include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 
 using namespace vgpu::interposer;
@@ -16,12 +17,19 @@ using namespace vgpu::interposer;
 namespace {
 
 /// Copies the image. Its first use loads it, and refuses it if it is no image.
-CUresult load(CUlibrary* out, const vgpu::result<image_view>& view) {
+CUresult load(CUlibrary* out, const vgpu::result<image_view>& view,
+              jit_request& how) {
   auto made = std::make_unique<library>();
-  if (view)
+  if (view) {
+    auto settings = settings_of(*view, how.settings());
+    if (!settings)
+      return cuda_code(settings.why());
     made->image.assign(view->bytes.begin(), view->bytes.end());
-  else
+    made->settings = std::move(*settings);
+  } else {
     made->broken = cuda_code(view.why());
+  }
+  how.finish();
   auto* x = made.get();
   x->handle = to_handle<CUlibrary>(libraries().add(std::move(made)));
   *out = x->handle;
@@ -66,6 +74,23 @@ CUresult find_global(module& m, const char* name, bool managed,
   return CUDA_SUCCESS;
 }
 
+/// Checks a library's options. Only one is a hint for an image in memory, and
+/// none is for a file.
+CUresult check_options(unsigned count, const CUlibraryOption* options,
+                       bool of_file) {
+  if (count != 0 && options == nullptr)
+    return CUDA_ERROR_INVALID_VALUE;
+  for (unsigned i = 0; i < count; ++i) {
+    // The program may pass any number.
+    int option = 0;
+    std::memcpy(&option, options + i, sizeof(option));
+    if (option < 0 || option >= CU_LIBRARY_NUM_OPTIONS ||
+        (option == CU_LIBRARY_BINARY_IS_PRESERVED && of_file))
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  return CUDA_SUCCESS;
+}
+
 } // namespace
 
 CUresult CUDAAPI cuLibraryLoadData(CUlibrary* out, const void* code,
@@ -75,14 +100,17 @@ CUresult CUDAAPI cuLibraryLoadData(CUlibrary* out, const void* code,
                                    CUlibraryOption* libraryOptions, void**,
                                    unsigned int numLibraryOptions) {
   return guarded([&] {
-    if (out == nullptr || code == nullptr ||
-        (numLibraryOptions != 0 && libraryOptions == nullptr))
+    if (out == nullptr || code == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    if (auto bad =
-            answer_jit_options(numJitOptions, jitOptions, jitOptionsValues);
+    if (auto bad = check_options(numLibraryOptions, libraryOptions, false);
         bad != CUDA_SUCCESS)
       return bad;
-    return load(out, view_image(code));
+    jit_request how;
+    if (auto bad = how.take(jit_use::load, numJitOptions, jitOptions,
+                            jitOptionsValues);
+        bad != CUDA_SUCCESS)
+      return bad;
+    return load(out, view_image(code), how);
   });
 }
 
@@ -90,18 +118,23 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary* out, const char* fileName,
                                        CUjit_option* jitOptions,
                                        void** jitOptionsValues,
                                        unsigned int numJitOptions,
-                                       CUlibraryOption*, void**, unsigned int) {
+                                       CUlibraryOption* libraryOptions, void**,
+                                       unsigned int numLibraryOptions) {
   return guarded([&] {
     if (out == nullptr || fileName == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    if (auto bad =
-            answer_jit_options(numJitOptions, jitOptions, jitOptionsValues);
+    if (auto bad = check_options(numLibraryOptions, libraryOptions, true);
+        bad != CUDA_SUCCESS)
+      return bad;
+    jit_request how;
+    if (auto bad = how.take(jit_use::load, numJitOptions, jitOptions,
+                            jitOptionsValues);
         bad != CUDA_SUCCESS)
       return bad;
     auto bytes = read_image_file(fileName);
     if (!bytes)
       return cuda_code(bytes.why());
-    return load(out, view_image(bytes->data(), bytes->size()));
+    return load(out, view_image(bytes->data(), bytes->size()), how);
   });
 }
 

@@ -14,11 +14,11 @@ CUresult create(unsigned count, CUjit_option* options, void** values,
   return in_context([&](context& x) -> CUresult {
     if (out == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    jit_logs logs;
-    if (auto code = take_jit_options(count, options, values, logs);
+    jit_request how;
+    if (auto code = how.take(jit_use::link, count, options, values);
         code != CUDA_SUCCESS)
       return code;
-    *out = add_link(std::make_unique<link_state>(x, logs));
+    *out = add_link(std::make_unique<link_state>(x, how));
     return CUDA_SUCCESS;
   });
 }
@@ -31,15 +31,16 @@ CUresult with_link(CUlinkState handle, const Body& body) noexcept {
   });
 }
 
-/// Adds a part to a link. Its messages go to the logs of the whole link.
+/// Adds a part to a link.
 CUresult add_data(CUlinkState handle, CUjitInputType type, const void* data,
                   std::size_t bytes, unsigned count, CUjit_option* options,
                   void** values) noexcept {
   return with_link(handle, [&](link_state& x) -> CUresult {
-    if (auto code = answer_jit_options(count, options, values);
+    jit_request own;
+    if (auto code = own.take(jit_use::link, count, options, values);
         code != CUDA_SUCCESS)
       return code;
-    return x.add(type, {static_cast<const std::byte*>(data), bytes});
+    return x.add(type, {static_cast<const std::byte*>(data), bytes}, own);
   });
 }
 
@@ -49,11 +50,12 @@ CUresult add_file(CUlinkState handle, CUjitInputType type, const char* path,
   return with_link(handle, [&](link_state& x) -> CUresult {
     if (path == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    if (auto code = answer_jit_options(count, options, values);
+    jit_request own;
+    if (auto code = own.take(jit_use::link, count, options, values);
         code != CUDA_SUCCESS)
       return code;
     auto bytes = read_image_file(path);
-    return bytes ? x.add(type, *bytes) : cuda_code(bytes.why());
+    return bytes ? x.add(type, *bytes, own) : cuda_code(bytes.why());
   });
 }
 

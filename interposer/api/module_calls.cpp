@@ -10,36 +10,46 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
+#include <string>
 #include <string_view>
 
 using namespace vgpu::interposer;
 
 namespace {
 
+CUresult refuse(const vgpu::fault& why, jit_request& how) {
+  log_line(log_level::info, why.what);
+  how.fail(why.what);
+  return cuda_code(why);
+}
+
 CUresult load_view(context& x, CUmodule* out,
-                   const vgpu::result<image_view>& view,
-                   const jit_logs& logs = {}) {
-  if (!view) {
-    log_line(log_level::info, view.why().what);
-    return cuda_code(view.why());
-  }
-  auto loaded = load_module(x, view->bytes, nullptr);
-  if (!loaded) {
-    log_line(log_level::info, loaded.why().what);
-    logs.error.write("error   : " + loaded.why().what + "\n");
-    return cuda_code(loaded.why());
-  }
+                   const vgpu::result<image_view>& view, jit_request& how) {
+  if (!view)
+    return refuse(view.why(), how);
+  auto settings = settings_of(*view, how.settings());
+  if (!settings)
+    return refuse(settings.why(), how);
+  std::string said;
+  auto loaded = load_module(x, view->bytes, nullptr, *settings, &said);
+  how.finish();
+  if (!loaded)
+    return refuse(loaded.why(), how);
+  how.inform(said);
   *out = (*loaded)->handle;
   return CUDA_SUCCESS;
 }
 
-CUresult load_data(CUmodule* out, const void* image,
-                   const jit_logs& logs = {}) noexcept {
+CUresult load_data(context& x, CUmodule* out, const void* image,
+                   jit_request& how) {
+  return out == nullptr ? CUDA_ERROR_INVALID_VALUE
+                        : load_view(x, out, view_image(image), how);
+}
+
+CUresult load_plain(CUmodule* out, const void* image) noexcept {
   return in_context([&](context& x) {
-    if (out == nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
-    return load_view(x, out, view_image(image), logs);
+    jit_request none;
+    return load_data(x, out, image, none);
   });
 }
 
@@ -60,29 +70,30 @@ CUresult CUDAAPI cuModuleLoad(CUmodule* out, const char* fname) {
     auto bytes = read_image_file(fname);
     if (!bytes)
       return cuda_code(bytes.why());
-    return load_view(x, out, view_image(bytes->data(), bytes->size()));
+    jit_request none;
+    return load_view(x, out, view_image(bytes->data(), bytes->size()), none);
   });
 }
 
 CUresult CUDAAPI cuModuleLoadData(CUmodule* out, const void* image) {
-  return load_data(out, image);
+  return load_plain(out, image);
 }
 
 CUresult CUDAAPI cuModuleLoadDataEx(CUmodule* out, const void* image,
                                     unsigned int numOptions,
                                     CUjit_option* options,
                                     void** optionValues) {
-  return in_context([&](context&) {
-    jit_logs logs;
-    if (auto code = take_jit_options(numOptions, options, optionValues, logs);
+  return in_context([&](context& x) {
+    jit_request how;
+    if (auto code = how.take(jit_use::load, numOptions, options, optionValues);
         code != CUDA_SUCCESS)
       return code;
-    return load_data(out, image, logs);
+    return load_data(x, out, image, how);
   });
 }
 
 CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule* out, const void* fatCubin) {
-  return load_data(out, fatCubin);
+  return load_plain(out, fatCubin);
 }
 
 CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {

@@ -61,7 +61,10 @@ CUresult ask(CUfunction handle, const CUlaunchConfig* config,
       return CUDA_ERROR_INVALID_VALUE;
     launch_shape shape;
     shape.grid = {config->gridDimX, config->gridDimY, config->gridDimZ};
-    if (auto code = apply_attributes(shape, *config); code != CUDA_SUCCESS)
+    launch_attributes unused;
+    if (auto code = unused.take(attribute_use::launch,
+                                f.in->owner.device_index(), *config, shape);
+        code != CUDA_SUCCESS)
       return code;
     auto wide =
         f.attribute(CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED) != 0;

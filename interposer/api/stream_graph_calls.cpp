@@ -9,14 +9,33 @@ using namespace vgpu::interposer;
 
 namespace {
 
+/// Finds the nodes, and the edges by which the next node depends on them.
+CUresult find_tips(const graph& in, const CUgraphNode* handles,
+                   const CUgraphEdgeData* edges, std::size_t count,
+                   capture_tips& out) {
+  std::vector<graph_node*> nodes;
+  if (auto code = find_nodes(in, handles, count, nodes); code != CUDA_SUCCESS)
+    return code;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto edge = edges == nullptr ? CUgraphEdgeData{} : edges[i];
+    // The next node is not known yet, and every edge may lead to a kernel.
+    if (auto code = check_edge(edge, *nodes[i], kernel_work{});
+        code != CUDA_SUCCESS)
+      return code;
+    out.push_back({nodes[i], edge});
+  }
+  return CUDA_SUCCESS;
+}
+
 CUresult find_in_capture(stream& s, const CUgraphNode* handles,
-                         std::size_t count, std::vector<graph_node*>& out) {
+                         const CUgraphEdgeData* edges, std::size_t count,
+                         capture_tips& out) {
   capture_facts facts;
   if (auto code = facts_of_capture(s, facts); code != CUDA_SUCCESS)
     return code;
   auto* in = find_graph(facts.graph);
   return in == nullptr ? CUDA_ERROR_ILLEGAL_STATE
-                       : find_nodes(*in, handles, count, out);
+                       : find_tips(*in, handles, edges, count, out);
 }
 
 CUresult tell_capture(CUstream handle, CUstreamCaptureStatus* status,
@@ -28,11 +47,14 @@ CUresult tell_capture(CUstream handle, CUstreamCaptureStatus* status,
     if (auto why = find_usable_stream(handle, per_thread, s);
         why != CUDA_SUCCESS)
       return why;
-    if (status == nullptr)
+    if (status == nullptr || (edges != nullptr && after == nullptr))
       return CUDA_ERROR_INVALID_VALUE;
     capture_facts facts;
     if (auto code = facts_of_capture(*s, facts); code != CUDA_SUCCESS)
       return code;
+    if (after != nullptr && edges == nullptr &&
+        !are_plain(facts.edges, facts.count))
+      return CUDA_ERROR_LOSSY_QUERY;
     *status = facts.status;
     if (facts.status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
       return CUDA_SUCCESS;
@@ -42,9 +64,8 @@ CUresult tell_capture(CUstream handle, CUstreamCaptureStatus* status,
       *graph_out = facts.graph;
     if (after != nullptr)
       *after = facts.after;
-    // All edges are plain, so there is no data.
     if (edges != nullptr)
-      *edges = nullptr;
+      *edges = facts.edges;
     if (count != nullptr)
       *count = facts.count;
     return CUDA_SUCCESS;
@@ -57,12 +78,10 @@ CUresult change_dependencies(CUstream handle, const CUgraphNode* nodes,
   return in_stream(handle, [&](stream& s) -> CUresult {
     if (flags > CU_STREAM_SET_CAPTURE_DEPENDENCIES)
       return CUDA_ERROR_INVALID_VALUE;
-    std::vector<graph_node*> after;
-    if (auto code = find_in_capture(s, nodes, count, after);
+    capture_tips after;
+    if (auto code = find_in_capture(s, nodes, edges, count, after);
         code != CUDA_SUCCESS)
       return code;
-    if (!are_plain(edges, count))
-      return CUDA_ERROR_NOT_SUPPORTED;
     return set_capture_dependencies(
         s, after, flags == CU_STREAM_ADD_CAPTURE_DEPENDENCIES);
   });
@@ -85,22 +104,23 @@ CUresult CUDAAPI cuStreamBeginCaptureToGraph(
     CUstreamCaptureMode mode) {
   return in_stream(hStream, [&](stream& s) -> CUresult {
     auto* into = find_graph(hGraph);
-    std::vector<graph_node*> after;
+    capture_tips after;
     if (into == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    if (auto code = find_nodes(*into, dependencies, numDependencies, after);
+    if (auto code = find_tips(*into, dependencies, dependencyData,
+                              numDependencies, after);
         code != CUDA_SUCCESS)
       return code;
-    if (!are_plain(dependencyData, numDependencies))
-      return CUDA_ERROR_NOT_SUPPORTED;
-    return begin_capture(s, mode, into, after);
+    return begin_capture(s, mode, into, std::move(after));
   });
 }
 
+/// A program that captured into a graph of its own needs no place for it.
 CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph* phGraph) {
   return in_stream(hStream, [&](stream& s) {
-    return phGraph == nullptr ? CUDA_ERROR_INVALID_VALUE
-                              : end_capture(s, *phGraph);
+    CUgraph unused = nullptr;
+    return end_capture(s, phGraph == nullptr ? unused : *phGraph,
+                       phGraph != nullptr);
   });
 }
 
@@ -169,6 +189,24 @@ CUresult VGPU_FLAVOURED(update_dependencies_v1)(CUstream handle,
   return change_dependencies(handle, dependencies, nullptr, count, flags);
 }
 
+namespace {
+
+/// Says why a graph cannot be instantiated, and which node is the reason.
+CUgraphInstantiateResult why_not(CUgraph handle, CUgraphNode& node) {
+  auto* x = find_graph(handle);
+  if (x == nullptr)
+    return CUDA_GRAPH_INSTANTIATE_ERROR;
+  if (auto* wrong = x->in_cycle(); wrong != nullptr) {
+    node = wrong->handle;
+    return CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
+  }
+  return x->uses_all_conditions()
+             ? CUDA_GRAPH_INSTANTIATE_ERROR
+             : CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED;
+}
+
+} // namespace
+
 // -- launch
 // -----------------------------------------------------------------------------
 
@@ -201,11 +239,8 @@ cuGraphInstantiateWithParams(CUgraphExec* phGraphExec, CUgraph hGraph,
     // Where memory does not fit now, the launch reports it.
     if (code == CUDA_SUCCESS && (p.flags & and_upload) != 0)
       (void)upload(*graph_execs().find(*phGraphExec));
-    auto* named = find_graph(hGraph);
     p.result_out = code == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS
-                   : named != nullptr && !named->uses_all_conditions()
-                       ? CUDA_GRAPH_INSTANTIATE_CONDITIONAL_HANDLE_UNUSED
-                       : CUDA_GRAPH_INSTANTIATE_ERROR;
+                                        : why_not(hGraph, p.hErrNode_out);
     return code;
   });
 }

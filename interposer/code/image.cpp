@@ -68,7 +68,7 @@ bool fits(const void* at, std::uint64_t bytes, std::uint64_t limit) noexcept {
 }
 
 image_view view(image_kind kind, const void* at, std::uint64_t bytes) {
-  return {kind, {static_cast<const std::byte*>(at), bytes}, nullptr};
+  return {.kind = kind, .bytes = {static_cast<const std::byte*>(at), bytes}};
 }
 
 result<image_view> view_container(const void* at, std::uint64_t limit) {
@@ -101,7 +101,7 @@ result<image_view> join(const image_view& whole, const void* const* list) {
     if (part == nullptr) {
       if (i == 0)
         return whole;
-      return image_view{whole.kind, *all, all};
+      return image_view{.kind = whole.kind, .bytes = *all, .joined = all};
     }
     if (!is_readable(part, sizeof(container)) ||
         read<std::uint32_t>(part) != container_magic)
@@ -119,9 +119,15 @@ result<image_view> view_linked(const void* at, std::uint64_t limit) {
     return invalid("a linked image whose header is truncated");
   auto head = read<linked_header>(at);
   const auto* behind = static_cast<const std::byte*>(at) + sizeof(head);
-  if (!fits(behind, head.bytes, limit - sizeof(head)))
+  if (!fits(behind, head.bytes, limit - sizeof(head)) ||
+      head.settings > head.bytes)
     return invalid("a truncated linked image");
-  return view(image_kind::fatbin, behind, head.bytes);
+  if (head.version != linked_header::the_version)
+    return invalid("a linked image of another version; link it again");
+  auto out = view(image_kind::fatbin, behind + head.settings,
+                  head.bytes - head.settings);
+  out.settings = {behind, static_cast<std::size_t>(head.settings)};
+  return out;
 }
 
 /// Returns the end of a table of `count` entries, or 0 where that overflows.

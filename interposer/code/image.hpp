@@ -18,13 +18,15 @@ inline constexpr std::uint32_t container_magic = 0xBA55ED50;
 
 enum class image_kind : std::uint8_t { fatbin, cubin, ptx };
 
-/// Precedes an image that cuLinkComplete returned. The containers of the linked
-/// parts follow this header, and are loaded.
+/// Precedes an image that cuLinkComplete returned. The linker's options and
+/// then the containers of the linked parts follow this header, and are loaded.
 struct linked_header {
   static constexpr std::uint32_t the_magic = 0x4B4C4756; // "VGLK"
+  static constexpr std::uint32_t the_version = 2;
   std::uint32_t magic = the_magic;
-  std::uint32_t version = 1;
-  std::uint64_t bytes = 0; // without the header
+  std::uint32_t version = the_version;
+  std::uint64_t bytes = 0;    // without the header
+  std::uint64_t settings = 0; // bytes of options (schema/base/jit_settings.hpp)
 };
 
 /// Describes an image in the program's memory, or one joined from several
@@ -32,6 +34,8 @@ struct linked_header {
 struct image_view {
   image_kind kind = image_kind::ptx;
   std::span<const std::byte> bytes;
+  // The options with which a linked image was linked
+  std::span<const std::byte> settings{};
   // Owns the bytes of a joined image
   std::shared_ptr<const std::vector<std::byte>> joined{};
 };

@@ -9,6 +9,7 @@
 #include "interposer/stream/host_call.hpp"
 #include "schema/base/cluster_shapes.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -196,7 +197,8 @@ CUresult prepare(context& in, const launch_request& what, parameter_room& room,
 
 CUresult send_launch(stream& in, const function& what,
                      const launch_shape& shape,
-                     std::span<const std::byte> parameters) {
+                     std::span<const std::byte> parameters,
+                     const launch_attributes* with) {
   if (managed_memory::host_has_some()) [[unlikely]]
     managed().hand_over();
   auto in_place =
@@ -210,6 +212,13 @@ CUresult send_launch(stream& in, const function& what,
                     .cluster = shape.cluster,
                     .dynamic_shared = shape.shared_bytes,
                     .bytes = parameters};
+  std::vector<std::byte> block;
+  if (with != nullptr) [[unlikely]]
+    if (auto hints = with->hints(in.device()); !hints.empty()) {
+      block = with_hints(parameters, hints);
+      call.flags |= call::launch::hinted;
+      call.bytes = block;
+    }
   auto send = [&] { return process::the_session().send(call, in.device()); };
   if (what.launched.load(std::memory_order_relaxed)) [[likely]] {
     in.worked(send());
@@ -228,38 +237,27 @@ CUresult launch_kernel(stream& in, const launch_request& what) {
   if (auto code = prepare(in.owner, what, room, ready); code != CUDA_SUCCESS)
       [[unlikely]]
     return code;
-  return send_launch(in, *ready.what, what.shape, ready.parameters);
+  return send_launch(in, *ready.what, what.shape, ready.parameters, what.with);
 }
 
-CUresult apply_attributes(launch_shape& to, const CUlaunchConfig& config) {
-  if (config.numAttrs != 0 && config.attrs == nullptr)
-    return CUDA_ERROR_INVALID_VALUE;
-  for (unsigned i = 0; i < config.numAttrs; ++i) {
-    const auto& a = config.attrs[i];
-    switch (a.id) {
-    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-      to.cooperative = a.value.cooperative != 0;
-      break;
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-      to.cluster = {a.value.clusterDim.x, a.value.clusterDim.y,
-                    a.value.clusterDim.z};
-      break;
-    // These attributes change how soon a kernel starts, and how it is cached
-    // and distributed, but not its results.
-    case CU_LAUNCH_ATTRIBUTE_IGNORE:
-    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
-      break;
-    default:
-      return CUDA_ERROR_NOT_SUPPORTED;
-    }
+CUresult check_events(const stream& in, const launch_attributes& with) {
+  auto is_usable = [&](const launch_event& each) {
+    auto* x = events().find(each.event);
+    return x != nullptr && &x->owner == &in.owner;
+  };
+  return std::ranges::all_of(with.events(), is_usable)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult record_events(stream& in, const launch_attributes& with) {
+  for (const auto& each : with.events()) {
+    auto* x = events().find(each.event);
+    if (x == nullptr)
+      return CUDA_ERROR_INVALID_HANDLE;
+    x->captured_by.store(nullptr);
+    if (auto code = record(*x, in); code != CUDA_SUCCESS)
+      return code;
   }
   return CUDA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 // Launching kernels.
 #pragma once
 
+#include "interposer/code/launch_attributes.hpp"
 #include "interposer/code/module.hpp"
 #include "interposer/stream/stream_event.hpp"
 #include "schema/catalogue/calls.hpp"
@@ -37,23 +38,14 @@ private:
   std::unique_ptr<std::byte[]> long_;
 };
 
-/// Describes the shape of a launch: its grid, blocks, clusters and shared
-/// memory.
-struct launch_shape {
-  call::dim3 grid{};
-  call::dim3 block{};
-  // 0 where the launch asks for no clusters
-  call::dim3 cluster{0, 0, 0};
-  std::uint32_t shared_bytes = 0;
-  bool cooperative = false;
-};
-
 /// Describes a launch before its check.
 struct launch_request {
   CUfunction function = nullptr;
   launch_shape shape;
   void** parameters = nullptr;
   void** extra = nullptr;
+  /// Null for a launch without attributes beside those of its shape.
+  const launch_attributes* with = nullptr;
 };
 
 /// Describes a launch that passed the driver's checks.
@@ -74,14 +66,16 @@ CUresult prepare(context& in, const launch_request& what, parameter_room& room,
 /// Appends a launch that prepare() has checked.
 CUresult send_launch(stream& in, const function& what,
                      const launch_shape& shape,
-                     std::span<const std::byte> parameters);
+                     std::span<const std::byte> parameters,
+                     const launch_attributes* with = nullptr);
 
 /// Prepares the launch and appends it. Precondition: the stream is not captured
 /// (graph/captured_work.hpp).
 CUresult launch_kernel(stream& in, const launch_request& what);
 
-/// Applies cuLaunchKernelEx's attributes. Returns CUDA_ERROR_NOT_SUPPORTED for
-/// unsupported attributes that a program may rely on.
-CUresult apply_attributes(launch_shape& to, const CUlaunchConfig& config);
+/// Checks that a launch in this stream may record its events.
+CUresult check_events(const stream& in, const launch_attributes& with);
+/// Records the events of a launch, after the launch was appended.
+CUresult record_events(stream& in, const launch_attributes& with);
 
 } // namespace vgpu::interposer

@@ -75,34 +75,44 @@ link_table& table() noexcept {
 
 } // namespace
 
-link_state::link_state(context& in, const jit_logs& logs)
-    : owner_(in), logs_(logs) {
-  linked_header head;
-  auto first = bytes_of(head);
-  image_.assign(first.begin(), first.end());
+link_state::link_state(context& in, const jit_request& how)
+    : owner_(in), how_(how), settings_(how.settings()) {
+  how_.pause();
   // A linked program begins with a container for the whole, which is empty
   // here.
   append(bytes_of(container_header{}));
 }
 
 void link_state::append(std::span<const std::byte> container) {
-  image_.resize((image_.size() + 7) / 8 * 8);
-  image_.insert(image_.end(), container.begin(), container.end());
+  containers_.resize((containers_.size() + 7) / 8 * 8);
+  containers_.insert(containers_.end(), container.begin(), container.end());
 }
 
-CUresult link_state::failed(const fault& why) {
-  logs_.error.write("error   : " + why.what + "\n");
+CUresult link_state::failed(const fault& why, jit_request& tell) {
+  tell.fail(why.what);
   log_line(log_level::info, "linking: " + why.what);
   return cuda_code(why);
 }
 
-CUresult link_state::add(CUjitInputType type,
-                         std::span<const std::byte> bytes) {
+CUresult link_state::add(CUjitInputType type, std::span<const std::byte> bytes,
+                         jit_request& own) {
   if (bytes.data() == nullptr || bytes.empty() || complete_)
     return CUDA_ERROR_INVALID_VALUE;
+  how_.resume();
+  auto added = add_part(type, bytes, own);
+  how_.pause();
+  own.finish();
+  if (added)
+    return CUDA_SUCCESS;
+  return failed(added.why(), own.wants_errors() ? own : how_);
+}
+
+status link_state::add_part(CUjitInputType type,
+                            std::span<const std::byte> bytes,
+                            jit_request& own) {
   switch (type) {
   case CU_JIT_INPUT_PTX:
-    return add_text(bytes);
+    return add_text(bytes, own);
   case CU_JIT_INPUT_CUBIN:
   case CU_JIT_INPUT_FATBINARY:
     return add_image(bytes);
@@ -110,25 +120,35 @@ CUresult link_state::add(CUjitInputType type,
   case CU_JIT_INPUT_LIBRARY:
     return add_objects(bytes);
   case CU_JIT_INPUT_NVVM:
-    return failed(
-        cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
-                   "intermediate code of a compiler cannot be linked here; "
-                   "compile it to PTX first"));
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                      "intermediate code of a compiler cannot be linked here; "
+                      "compile it to PTX first");
   default:
-    return CUDA_ERROR_INVALID_VALUE;
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE, "no such kind of part");
   }
 }
 
 /// Adds PTX as one container with one entry.
-CUresult link_state::add_text(std::span<const std::byte> bytes) {
+status link_state::add_text(std::span<const std::byte> bytes,
+                            jit_request& own) {
   auto text =
       std::string{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   text.resize(std::min(text.size(), text.find('\0')));
   auto view = view_image(text.c_str(), text.size() + 1);
   if (!view || view->kind != image_kind::ptx)
-    return failed(cuda_fault(CUDA_ERROR_INVALID_PTX,
-                             "a part of type PTX is no PTX: it has no .version "
-                             "directive"));
+    return cuda_fault(CUDA_ERROR_INVALID_PTX,
+                      "a part of type PTX is no PTX: it has no .version "
+                      "directive");
+  // The options of the part come before those of the link.
+  auto how = settings_;
+  for (auto [key, value] : own.settings().options)
+    how.options.insert_or_assign(key, value);
+  auto said = check_part(owner_, view->bytes, how);
+  if (!said)
+    return said.why();
+  (own.wants_information() ? own : how_).inform(*said);
+  settings_.options.insert(own.settings().options.begin(),
+                           own.settings().options.end());
   // The padding is inside the text, which ends with its NUL.
   text.resize((text.size() + 8) / 8 * 8 - 1, '\n');
   entry_header entry;
@@ -141,13 +161,13 @@ CUresult link_state::add_text(std::span<const std::byte> bytes) {
   append(bytes_of(entry));
   append(std::as_bytes(std::span{text.c_str(), text.size() + 1}));
   ++parts_;
-  return CUDA_SUCCESS;
+  return {};
 }
 
-CUresult link_state::add_image(std::span<const std::byte> bytes) {
+status link_state::add_image(std::span<const std::byte> bytes) {
   auto view = view_image(bytes.data(), bytes.size());
   if (!view)
-    return failed(view.why());
+    return view.why();
   if (view->kind == image_kind::fatbin) {
     append(view->bytes);
   } else if (view->kind == image_kind::cubin) {
@@ -159,18 +179,18 @@ CUresult link_state::add_image(std::span<const std::byte> bytes) {
     append(bytes_of(head));
     append(bytes_of(entry));
     append(view->bytes);
-    image_.resize((image_.size() + 7) / 8 * 8);
+    containers_.resize((containers_.size() + 7) / 8 * 8);
   } else {
-    return failed(cuda_fault(CUDA_ERROR_INVALID_IMAGE,
-                             "a part of type machine code is text"));
+    return cuda_fault(CUDA_ERROR_INVALID_IMAGE,
+                      "a part of type machine code is text");
   }
   ++parts_;
-  return CUDA_SUCCESS;
+  return {};
 }
 
 /// Adds the fatbin containers of host objects and of archives of them, which
 /// lie at multiples of 8 bytes.
-CUresult link_state::add_objects(std::span<const std::byte> bytes) {
+status link_state::add_objects(std::span<const std::byte> bytes) {
   auto found = false;
   for (std::size_t at = 0; at + sizeof(container_header) <= bytes.size();) {
     container_header head;
@@ -188,24 +208,38 @@ CUresult link_state::add_objects(std::span<const std::byte> bytes) {
     ++parts_;
   }
   if (found)
-    return CUDA_SUCCESS;
-  return failed(cuda_fault(CUDA_ERROR_INVALID_IMAGE,
-                           "an object or library contains no device code"));
+    return {};
+  return cuda_fault(CUDA_ERROR_INVALID_IMAGE,
+                    "an object or library contains no device code");
+}
+
+status link_state::link() {
+  if (parts_ == 0)
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE, "the link has no parts");
+  std::string said;
+  auto tried = load_module(owner_, containers_, nullptr, settings_, &said);
+  if (!tried)
+    return tried.why();
+  (void)unload_module((*tried)->handle);
+  how_.inform(said);
+  auto options = encode(settings_);
+  linked_header head;
+  head.settings = options.size();
+  head.bytes = options.size() + containers_.size();
+  auto first = bytes_of(head);
+  image_.assign(first.begin(), first.end());
+  image_.insert(image_.end(), options.begin(), options.end());
+  image_.insert(image_.end(), containers_.begin(), containers_.end());
+  return {};
 }
 
 CUresult link_state::complete(std::span<const std::byte>& image) {
-  if (parts_ == 0)
-    return failed(
-        cuda_fault(CUDA_ERROR_INVALID_VALUE, "the link has no parts"));
   if (!complete_) {
-    linked_header head;
-    head.bytes = image_.size() - sizeof(head);
-    std::memcpy(image_.data(), &head, sizeof(head));
-    auto tried =
-        load_module(owner_, std::span{image_}.subspan(sizeof(head)), nullptr);
-    if (!tried)
-      return failed(tried.why());
-    (void)unload_module((*tried)->handle);
+    how_.resume();
+    auto linked = link();
+    how_.finish();
+    if (!linked)
+      return failed(linked.why(), how_);
     complete_ = true;
   }
   image = image_;

@@ -21,14 +21,17 @@ namespace vgpu::interposer {
 /// the image once, so that it can return the linker's errors. Not thread-safe.
 class link_state {
 public:
-  link_state(context& in, const jit_logs& logs);
+  link_state(context& in, const jit_request& how);
 
-  /// Adds a part. Returns CUDA_ERROR_INVALID_VALUE for no bytes and for kinds
-  /// that do not exist, CUDA_ERROR_INVALID_PTX for text that is no PTX,
+  /// Adds a part. Text is compiled at once. `own` has the options for this part
+  /// alone. Errors go to its log, or else to that of the link. Returns
+  /// CUDA_ERROR_INVALID_VALUE for no bytes and for kinds that do not exist,
+  /// CUDA_ERROR_INVALID_PTX for text that is no PTX or cannot be compiled,
   /// CUDA_ERROR_INVALID_IMAGE for bytes of another kind than `type`, and
   /// CUDA_ERROR_NOT_SUPPORTED for code that only a compiler's later stages
   /// read.
-  CUresult add(CUjitInputType type, std::span<const std::byte> bytes);
+  CUresult add(CUjitInputType type, std::span<const std::byte> bytes,
+               jit_request& own);
 
   /// Returns the image in `image`. Modules and libraries can be loaded from it,
   /// and it lives as long as this object. Where a part cannot be linked,
@@ -36,15 +39,20 @@ public:
   CUresult complete(std::span<const std::byte>& image);
 
 private:
-  CUresult add_text(std::span<const std::byte> bytes);
-  CUresult add_image(std::span<const std::byte> bytes);
-  CUresult add_objects(std::span<const std::byte> bytes);
+  status add_part(CUjitInputType type, std::span<const std::byte> bytes,
+                  jit_request& own);
+  status add_text(std::span<const std::byte> bytes, jit_request& own);
+  status add_image(std::span<const std::byte> bytes);
+  status add_objects(std::span<const std::byte> bytes);
+  status link();
   void append(std::span<const std::byte> container);
-  CUresult failed(const fault& why);
+  CUresult failed(const fault& why, jit_request& tell);
 
   context& owner_;
-  jit_logs logs_;
-  std::vector<std::byte> image_; // the header and the containers
+  jit_request how_;
+  jit_settings settings_; // for the linked image
+  std::vector<std::byte> containers_;
+  std::vector<std::byte> image_; // the header, the options and the containers
   std::size_t parts_ = 0;
   bool complete_ = false;
 };

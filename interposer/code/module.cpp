@@ -25,10 +25,22 @@ module_id next_module() noexcept {
   return {code_part::get().last_module.fetch_add(1) + 1};
 }
 
+/// Returns the fault of a refused call about code. The answer says how long the
+/// device's own message is.
+fault refused(CUresult why, std::span<const std::byte> words) {
+  return cuda_fault(
+      why, words.empty()
+               ? "the worker refused the image"
+               : std::string{reinterpret_cast<const char*>(words.data()),
+                             words.size()});
+}
+
 /// Asks the worker for a module's facts, with a larger buffer each time until
 /// they fit.
-result<std::vector<std::byte>>
-fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
+result<std::vector<std::byte>> fetch_facts(module_id wire,
+                                           const call::digest& image,
+                                           std::uint8_t device,
+                                           std::span<const std::byte> how) {
   auto& s = here();
   std::uint64_t room = std::uint64_t{1} << 20;
   for (bool loaded = false;; loaded = true) {
@@ -37,19 +49,13 @@ fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
     auto asked =
         loaded ? s.begin(call::module_facts{{wire}, to}, device)
                : host_calls().append_alone([&] {
-                   return s.begin(call::module_load{{wire}, image, to}, device);
+                   return s.begin(call::module_load{{wire}, image, to, how},
+                                  device);
                  });
     auto got = s.finish(asked);
-    if (got.result != CUDA_SUCCESS) {
-      // The answer says how long the device's own message is.
-      auto words = range.bytes().first(std::min(got.value, room));
-      return cuda_fault(
-          got.result,
-          words.empty()
-              ? "the worker refused the image"
-              : std::string{reinterpret_cast<const char*>(words.data()),
-                            words.size()});
-    }
+    if (got.result != CUDA_SUCCESS)
+      return refused(got.result,
+                     range.bytes().first(std::min(got.value, room)));
     if (got.value <= room) {
       auto bytes = range.bytes().first(got.value);
       return std::vector<std::byte>{bytes.begin(), bytes.end()};
@@ -132,7 +138,7 @@ result<module*> instance_locked(library& of, context& in) {
     return known->second;
   if (of.broken != CUDA_SUCCESS)
     return cuda_fault(of.broken, "the library's image is invalid");
-  auto loaded = load_module(in, of.image, &of);
+  auto loaded = load_module(in, of.image, &of, of.settings);
   if (loaded)
     of.instances.emplace(&in, *loaded);
   return loaded;
@@ -170,7 +176,8 @@ handle_table<kernel_reference>& kernels() noexcept {
 }
 
 result<module*> load_module(context& in, std::span<const std::byte> image,
-                            library* of) {
+                            library* of, const jit_settings& how,
+                            std::string* log) {
   auto made = std::make_unique<module>(in);
   made->wire = next_module();
   made->of = of;
@@ -180,15 +187,49 @@ result<module*> load_module(context& in, std::span<const std::byte> image,
     image = copy;
   }
   auto digest = here().publish_image(image);
-  auto facts = fetch_facts(made->wire, digest, in.device_index());
+  auto options = encode(how);
+  auto facts = fetch_facts(made->wire, digest, in.device_index(), options);
   if (!facts)
     return facts.why();
-  if (auto ok = read_module_facts(*facts, *made); !ok)
-    return ok.why();
+  auto said = read_module_facts(*facts, *made);
+  if (!said)
+    return said.why();
+  if (log != nullptr)
+    *log = std::move(*said);
   publish(*made);
   auto* x = made.get();
   x->handle = to_handle<CUmodule>(modules().add(std::move(made)));
   return x;
+}
+
+result<std::string> check_part(context& in, std::span<const std::byte> image,
+                               const jit_settings& how) {
+  auto& s = here();
+  auto digest = s.publish_image(image);
+  auto options = encode(how);
+  constexpr std::uint64_t room = std::uint64_t{64} << 10;
+  auto range = s.arena().take(room);
+  auto asked = host_calls().append_alone([&] {
+    return s.begin(call::part_check{digest, {range.offset(), room}, options},
+                   in.device_index());
+  });
+  auto got = s.finish(asked);
+  auto words = range.bytes().first(std::min(got.value, room));
+  if (got.result != CUDA_SUCCESS)
+    return refused(got.result, words);
+  return std::string{reinterpret_cast<const char*>(words.data()), words.size()};
+}
+
+result<jit_settings> settings_of(const image_view& image,
+                                 const jit_settings& of_call) {
+  auto out = decode_jit_settings(image.settings);
+  if (!out)
+    return cuda_fault(CUDA_ERROR_INVALID_IMAGE, out.why().what);
+  for (auto [key, value] : of_call.options)
+    out->options.insert_or_assign(key, value);
+  out->symbols.insert(out->symbols.end(), of_call.symbols.begin(),
+                      of_call.symbols.end());
+  return out;
 }
 
 CUresult unload_module(CUmodule handle) {

@@ -2,10 +2,12 @@
 // them.
 #pragma once
 
+#include "interposer/code/image.hpp"
 #include "interposer/context/context.hpp"
 #include "interposer/session/handle_table.hpp"
 #include "schema/base/fault.hpp"
 #include "schema/base/ids.hpp"
+#include "schema/base/jit_settings.hpp"
 
 #include <cuda.h>
 
@@ -32,6 +34,16 @@ struct parameter {
   std::uint32_t size = 0;
 };
 
+/// Holds what a function keeps for launches of CUDA 3 (cuFuncSetBlockShape,
+/// cuParamSetv and the like).
+struct packed_launch {
+  std::mutex mutex;
+  std::array<std::uint32_t, 3> block{};
+  std::uint32_t shared_bytes = 0;
+  std::uint32_t parameter_bytes = 0;
+  std::vector<std::byte> parameters;
+};
+
 /// Describes a kernel of a loaded module. Its strings and lists do not change.
 struct function {
   static constexpr int attribute_limit = 32;
@@ -48,6 +60,7 @@ struct function {
   /// Tells whether the function was launched, after which the device has its
   /// code.
   mutable std::atomic<bool> launched{false};
+  packed_launch packed;
 
   int attribute(int key) const noexcept {
     return attributes[static_cast<std::size_t>(key)].load(
@@ -95,6 +108,8 @@ struct kernel {
 /// Holds an image that is loaded into a context on its first use there.
 struct library {
   std::vector<std::byte> image;
+  /// Holds the compiler's options for each load of the image.
+  jit_settings settings;
   /// Holds an error where the bytes are no image.
   CUresult broken = CUDA_SUCCESS;
   std::mutex mutex;
@@ -128,9 +143,19 @@ handle_table<function_reference>& functions() noexcept;
 /// made.
 handle_table<kernel_reference>& kernels() noexcept;
 
-/// Loads an image into a context, and waits for the worker's answer.
+/// Loads an image into a context, and waits for the worker's answer. The text
+/// of a fault is the compiler's error log; `log` receives its information.
 result<module*> load_module(context& in, std::span<const std::byte> image,
-                            library* of);
+                            library* of, const jit_settings& how,
+                            std::string* log = nullptr);
+/// Compiles a part that is linked later, and waits for the worker's answer: the
+/// compiler's information, or a fault whose text is its error log.
+result<std::string> check_part(context& in, std::span<const std::byte> image,
+                               const jit_settings& how);
+/// Returns the options with which to load an image: those of the call, and
+/// those with which the image was linked.
+result<jit_settings> settings_of(const image_view& image,
+                                 const jit_settings& of_call);
 CUresult unload_module(CUmodule handle);
 CUresult unload_library(CUlibrary handle);
 /// Unloads everything that is loaded in the context.

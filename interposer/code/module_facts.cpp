@@ -32,7 +32,8 @@ std::unique_ptr<function> read_function(wire::KernelFacts::Reader from,
 
 } // namespace
 
-status read_module_facts(std::span<const std::byte> message, module& into) {
+result<std::string> read_module_facts(std::span<const std::byte> message,
+                                      module& into) {
   try {
     auto words = kj::heapArray<capnp::word>(message.size() / 8);
     std::memcpy(words.begin(), message.data(), words.size() * 8);
@@ -45,7 +46,9 @@ status read_module_facts(std::span<const std::byte> message, module& into) {
       into.globals.emplace(g.getName().cStr(),
                            global_variable{g.getName().cStr(), g.getAddress(),
                                            g.getBytes(), g.getManaged()});
-    return {};
+    auto read = static_cast<std::size_t>(reader.getEnd() - words.begin()) * 8;
+    auto rest = message.subspan(std::min(read, message.size()));
+    return std::string{reinterpret_cast<const char*>(rest.data()), rest.size()};
   } catch (const kj::Exception& e) {
     return cuda_fault(CUDA_ERROR_UNKNOWN,
                       std::string{"a module's facts are malformed: "} +

@@ -6,11 +6,14 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 
 namespace vgpu::interposer {
 
 /// Fills in the module's functions and globals from a ModuleFacts message
-/// (data.capnp).
-status read_module_facts(std::span<const std::byte> message, module& into);
+/// (data.capnp). Returns the text behind the message: the compiler's
+/// information.
+result<std::string> read_module_facts(std::span<const std::byte> message,
+                                      module& into);
 
 } // namespace vgpu::interposer

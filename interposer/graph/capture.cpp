@@ -29,7 +29,7 @@ CUresult broken(capture& x, CUresult why) {
   return why;
 }
 
-void join(capture& x, stream& s, std::vector<graph_node*> tips) {
+void join(capture& x, stream& s, capture_tips tips) {
   x.tips[&s] = std::move(tips);
   s.captured_by.store(&x, std::memory_order_release);
 }
@@ -48,24 +48,45 @@ void dissolve(capture& x) {
 bool all_joined(const capture& x) {
   std::set<const graph_node*> before;
   std::vector<const graph_node*> open;
-  auto visit = [&](const auto& list) {
-    for (const auto* node : list)
-      if (before.insert(node).second)
-        open.push_back(node);
+  auto visit = [&](const graph_node* node) {
+    if (before.insert(node).second)
+      open.push_back(node);
   };
-  visit(x.tips.at(x.origin));
+  for (auto& tip : x.tips.at(x.origin))
+    visit(tip.node);
   while (!open.empty()) {
     const auto* node = open.back();
     open.pop_back();
-    visit(node->after);
+    for (const auto* earlier : node->after)
+      visit(earlier);
   }
   auto all_before = [&](const auto& list) {
     return std::all_of(list.begin(), list.end(),
-                       [&](auto* node) { return before.contains(node); });
+                       [&](auto& tip) { return before.contains(tip.node); });
   };
   return all_before(x.loose) &&
          std::all_of(x.tips.begin(), x.tips.end(),
                      [&](auto& entry) { return all_before(entry.second); });
+}
+
+CUgraphEdgeData programmatic(unsigned char port) {
+  CUgraphEdgeData out{};
+  out.from_port = port;
+  out.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  return out;
+}
+
+/// Adds a node. An edge that is not possible between two kinds of work becomes
+/// an ordinary one.
+graph_node& add_after(graph& into, work what, const capture_tips& tips) {
+  std::vector<graph_node*> after;
+  for (auto& tip : tips)
+    after.push_back(tip.node);
+  auto& made = into.add(std::move(what), after);
+  for (auto& tip : tips)
+    if (check_edge(tip.edge, *tip.node, made.what) == CUDA_SUCCESS)
+      mark(made, *tip.node, tip.edge);
+  return made;
 }
 
 CUresult add(stream& in, work what) {
@@ -73,7 +94,7 @@ CUresult add(stream& in, work what) {
   if (x.broken)
     return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   auto& tips = x.tips[&in];
-  tips = {&x.into->add(std::move(what), tips)};
+  tips = {{&add_after(*x.into, std::move(what), tips)}};
   return CUDA_SUCCESS;
 }
 
@@ -88,7 +109,7 @@ CUstreamCaptureMode& thread_capture_mode() noexcept {
 // -----------------------------------------------------------------------------
 
 CUresult begin_capture(stream& in, CUstreamCaptureMode mode, graph* into,
-                       std::span<graph_node* const> after) {
+                       capture_tips after) {
   if (mode < CU_STREAM_CAPTURE_MODE_GLOBAL ||
       mode > CU_STREAM_CAPTURE_MODE_RELAXED)
     return CUDA_ERROR_INVALID_VALUE;
@@ -105,12 +126,12 @@ CUresult begin_capture(stream& in, CUstreamCaptureMode mode, graph* into,
   x.origin = &in;
   x.own = std::move(own);
   x.into = into != nullptr ? into : x.own.get();
-  join(x, in, {after.begin(), after.end()});
+  join(x, in, std::move(after));
   captures_under_way.fetch_add(1);
   return CUDA_SUCCESS;
 }
 
-CUresult end_capture(stream& in, CUgraph& out) {
+CUresult end_capture(stream& in, CUgraph& out, bool keep) {
   out = nullptr;
   std::lock_guard guard{lock()};
   auto* x = of(in);
@@ -124,7 +145,7 @@ CUresult end_capture(stream& in, CUgraph& out) {
   auto code = x->broken         ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
               : !all_joined(*x) ? CUDA_ERROR_STREAM_CAPTURE_UNJOINED
                                 : CUDA_SUCCESS;
-  if (code == CUDA_SUCCESS)
+  if (code == CUDA_SUCCESS && keep)
     out = x->own ? give_to_program(std::move(x->own)) : x->into->handle;
   dissolve(*x);
   return code;
@@ -153,11 +174,14 @@ CUresult facts_of_capture(stream& in, capture_facts& out) {
     return CUDA_SUCCESS;
   out.graph = x->into->handle;
   auto& told = x->told[&in];
-  told.clear();
-  for (auto* node : x->tips[&in])
-    told.push_back(node->handle);
-  out.after = told.data();
-  out.count = told.size();
+  told = {};
+  for (auto& tip : x->tips[&in]) {
+    told.nodes.push_back(tip.node->handle);
+    told.edges.push_back(tip.edge);
+  }
+  out.after = told.nodes.data();
+  out.edges = told.edges.data();
+  out.count = told.nodes.size();
   return CUDA_SUCCESS;
 }
 
@@ -172,14 +196,13 @@ CUresult check_whole(const capture* x) {
 
 } // namespace
 
-CUresult set_capture_dependencies(stream& in,
-                                  std::span<graph_node* const> after,
+CUresult set_capture_dependencies(stream& in, const capture_tips& after,
                                   bool add) {
   std::lock_guard guard{lock()};
   auto* x = of(in);
   if (auto code = check_whole(x); code != CUDA_SUCCESS)
     return code;
-  auto foreign = [&](auto* node) { return node->in != x->into; };
+  auto foreign = [&](auto& tip) { return tip.node->in != x->into; };
   if (std::any_of(after.begin(), after.end(), foreign))
     return CUDA_ERROR_INVALID_VALUE;
   auto& tips = x->tips[&in];
@@ -256,6 +279,36 @@ CUresult capture_free(stream& in, CUdeviceptr at) {
       in, made, [&](graph& into) { return describe_free(at, into, made); });
 }
 
+namespace {
+
+void record_tips(capture& by, event& x, capture_tips tips) {
+  by.recorded[&x] = std::move(tips);
+  x.captured_by.store(&by, std::memory_order_release);
+}
+
+} // namespace
+
+CUresult capture_kernel(stream& in, work kernel,
+                        const launch_attributes* with) {
+  std::lock_guard guard{lock()};
+  auto* by = of(in);
+  if (auto code = check_whole(by); code != CUDA_SUCCESS)
+    return code;
+  auto& tips = by->tips[&in];
+  if (with != nullptr && with->overlaps())
+    for (auto& tip : tips)
+      if (is_plain(tip.edge))
+        tip.edge = programmatic(CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC);
+  auto& made = add_after(*by->into, std::move(kernel), tips);
+  tips = {{&made}};
+  if (with == nullptr)
+    return CUDA_SUCCESS;
+  for (auto& each : with->events())
+    if (auto* x = events().find(each.event); x != nullptr)
+      record_tips(*by, *x, {{&made, programmatic(each.port)}});
+  return CUDA_SUCCESS;
+}
+
 CUresult capture_record(event& x, stream& in, bool external) {
   if (&x.owner != &in.owner)
     return CUDA_ERROR_INVALID_HANDLE;
@@ -263,12 +316,9 @@ CUresult capture_record(event& x, stream& in, bool external) {
     return capture_work(in, event_record_work{x.handle});
   std::lock_guard guard{lock()};
   auto* by = of(in);
-  if (by == nullptr)
-    return CUDA_ERROR_ILLEGAL_STATE;
-  if (by->broken)
-    return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  by->recorded[&x] = by->tips[&in];
-  x.captured_by.store(by, std::memory_order_release);
+  if (auto code = check_whole(by); code != CUDA_SUCCESS)
+    return code;
+  record_tips(*by, x, by->tips[&in]);
   return CUDA_SUCCESS;
 }
 
@@ -299,9 +349,16 @@ CUresult capture_wait(stream& in, event& x, bool external) {
     return CUDA_ERROR_STREAM_CAPTURE_MERGE;
   }
   auto& tips = mine->tips[&in];
-  for (auto* node : nodes)
-    if (std::find(tips.begin(), tips.end(), node) == tips.end())
-      tips.push_back(node);
+  for (auto& tip : nodes) {
+    auto known = std::find_if(tips.begin(), tips.end(), [&](auto& each) {
+      return each.node == tip.node;
+    });
+    if (known == tips.end())
+      tips.push_back(tip);
+    // One node has one edge, and the ordinary one waits for more.
+    else if (is_plain(tip.edge))
+      known->edge = {};
+  }
   return CUDA_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
 // driver API, "Stream Management", cuStreamBeginCapture).
 #pragma once
 
+#include "interposer/graph/capture_list.hpp"
 #include "interposer/graph/graph.hpp"
 #include "interposer/stream/capture_hooks.hpp"
 #include "interposer/stream/stream_event.hpp"
@@ -16,10 +17,10 @@ namespace vgpu::interposer {
 /// Begins to capture `in`. The nodes go into the graph `into`, after its nodes
 /// `after`, or into a new graph where `into` is null.
 CUresult begin_capture(stream& in, CUstreamCaptureMode mode, graph* into,
-                       std::span<graph_node* const> after);
+                       capture_tips after);
 /// Ends the capture that began at `in`. `out` is null where the capture was
-/// broken.
-CUresult end_capture(stream& in, CUgraph& out);
+/// broken. Where `keep` is false, a graph that the capture made is destroyed.
+CUresult end_capture(stream& in, CUgraph& out, bool keep);
 
 /// Describes the state of a stream's capture. The list is valid until the next
 /// call about the stream.
@@ -27,7 +28,8 @@ struct capture_facts {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   std::uint64_t id = 0;
   CUgraph graph = nullptr;
-  const CUgraphNode* after = nullptr; ///< the dependencies of its next node
+  const CUgraphNode* after = nullptr;     ///< the dependencies of its next node
+  const CUgraphEdgeData* edges = nullptr; ///< as many as dependencies
   std::size_t count = 0;
 };
 /// Returns the state of a stream's capture in `out`. Returns
@@ -36,8 +38,8 @@ struct capture_facts {
 CUresult facts_of_capture(stream& in, capture_facts& out);
 
 /// Replaces, or extends, the nodes that the stream's next node depends on.
-CUresult set_capture_dependencies(stream& in,
-                                  std::span<graph_node* const> after, bool add);
+CUresult set_capture_dependencies(stream& in, const capture_tips& after,
+                                  bool add);
 
 /// Removes a stream that is about to be destroyed from its capture. A capture
 /// that began at the stream ends with it.
@@ -50,6 +52,9 @@ void forget_captured(event& x);
 
 /// Adds a node after the stream's earlier nodes.
 CUresult capture_work(stream& in, work what);
+/// Adds a kernel node, and records the launch's events behind it. A kernel that
+/// may overlap the previous one depends on it by a programmatic edge.
+CUresult capture_kernel(stream& in, work kernel, const launch_attributes* with);
 /// Adds a node that allocates, for cuMemAllocAsync.
 CUresult capture_allocation(stream& in, int device, std::uint64_t bytes,
                             CUdeviceptr& out);

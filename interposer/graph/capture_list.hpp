@@ -16,6 +16,13 @@
 
 namespace vgpu::interposer {
 
+/// Says on which node the next one depends, and with which edge.
+struct capture_tip {
+  graph_node* node = nullptr;
+  CUgraphEdgeData edge{};
+};
+using capture_tips = std::vector<capture_tip>;
+
 /// Describes a sequence under capture: the streams that are part of it, and for
 /// each stream the nodes that its next node depends on.
 struct capture {
@@ -27,11 +34,15 @@ struct capture {
   std::unique_ptr<graph> own;
   graph* into = nullptr;
   bool broken = false;
-  std::map<stream*, std::vector<graph_node*>> tips;
-  std::vector<graph_node*> loose; ///< tips of destroyed streams
+  std::map<stream*, capture_tips> tips;
+  capture_tips loose; ///< tips of destroyed streams
   /// Holds the lists that facts_of_capture() returned to the program.
-  std::map<stream*, std::vector<CUgraphNode>> told;
-  std::map<event*, std::vector<graph_node*>> recorded;
+  struct told_lists {
+    std::vector<CUgraphNode> nodes;
+    std::vector<CUgraphEdgeData> edges;
+  };
+  std::map<stream*, told_lists> told;
+  std::map<event*, capture_tips> recorded;
 };
 
 /// Holds all sequences under capture. The mutex guards all state of captures.

@@ -1,14 +1,44 @@
 #include "interposer/graph/captured_work.hpp"
 
 #include "interposer/graph/capture.hpp"
+#include "interposer/stream/stream_attributes.hpp"
 
 namespace vgpu::interposer {
+
+namespace {
+
+/// Tells whether a new stream has this value.
+bool is_usual(int which, const CUlaunchAttributeValue& value) {
+  constexpr stream_attributes usual;
+  switch (which) {
+  case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    return value.accessPolicyWindow.num_bytes == 0;
+  case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+    return value.priority == least_priority;
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    return value.memSyncDomainMap.default_ == usual.domains.default_ &&
+           value.memSyncDomainMap.remote == usual.domains.remote;
+  default:
+    return value.memSyncDomain == usual.domain;
+  }
+}
+
+} // namespace
 
 CUresult capture_launch(stream& in, const launch_request& what) {
   kernel_work made;
   if (auto code = describe(what, in.owner, made); code != CUDA_SUCCESS)
     return code;
-  return capture_work(in, std::move(made));
+  for (auto which :
+       {CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, CU_LAUNCH_ATTRIBUTE_PRIORITY,
+        CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP,
+        CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN}) {
+    CUlaunchAttributeValue value{};
+    if (get_attribute(in, which, value) == CUDA_SUCCESS &&
+        !is_usual(which, value))
+      made.with.inherit(which, value);
+  }
+  return capture_kernel(in, std::move(made), what.with);
 }
 
 CUresult capture_transfer(stream& in, const transfer& what) {

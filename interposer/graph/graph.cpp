@@ -3,6 +3,7 @@
 #include "interposer/graph/conditional_launch.hpp"
 #include "interposer/graph/graph_condition.hpp"
 #include "interposer/graph/graph_part.hpp"
+#include "interposer/graph/graph_update.hpp"
 #include "interposer/session/on_occasion.hpp"
 #include "interposer/stream/stream_set.hpp"
 
@@ -10,6 +11,7 @@
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <utility>
 
 namespace vgpu::interposer {
 
@@ -76,6 +78,7 @@ graph_node& graph::add(work what, std::span<graph_node* const> after) {
   auto made = std::make_unique<graph_node>();
   made->in = this;
   made->id = next_node();
+  made->last_since = made->id;
   made->what = std::move(what);
   for (auto* x : after)
     if (!contains(made->after, x))
@@ -93,6 +96,8 @@ void graph::remove(graph_node& x) {
   for (auto& other : nodes_)
     if (std::erase(other->after, &x) != 0)
       other->marked.erase(&x);
+  for (auto* before : std::exchange(x.after, {}))
+    note_last(*before);
   graph_nodes().remove(x.handle);
   if (auto* chosen = std::get_if<conditional_work>(&x.what); chosen != nullptr)
     chosen->on->has_node = false;
@@ -130,8 +135,15 @@ CUresult graph::connect(graph_node& from, graph_node& to) {
 CUresult graph::disconnect(graph_node& from, graph_node& to) {
   order_.clear();
   to.marked.erase(&from);
-  return std::erase(to.after, &from) != 0 ? CUDA_SUCCESS
-                                          : CUDA_ERROR_INVALID_VALUE;
+  if (std::erase(to.after, &from) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  note_last(from);
+  return CUDA_SUCCESS;
+}
+
+void graph::note_last(graph_node& x) {
+  if (dependents(x).empty())
+    x.last_since = next_node();
 }
 
 CUresult check_edge(const CUgraphEdgeData& x, const graph_node& from,
@@ -184,6 +196,21 @@ bool graph::has_cycle() const {
   };
   return in_order().size() != nodes_.size() ||
          (has_conditions_ && std::any_of(nodes_.begin(), nodes_.end(), within));
+}
+
+const graph_node* graph::in_cycle() const {
+  const auto& ordered = in_order();
+  for (auto& x : nodes_) {
+    if (!contains(ordered, x.get()))
+      return x.get();
+    auto* chosen = std::get_if<conditional_work>(&x->what);
+    if (chosen == nullptr)
+      continue;
+    for (auto& body : chosen->bodies)
+      if (auto* inner = body->in_cycle(); inner != nullptr)
+        return inner;
+  }
+  return nullptr;
 }
 
 const std::vector<graph_node*>& graph::in_order() const {
@@ -266,6 +293,7 @@ std::unique_ptr<graph> graph::clone() const {
   for (auto& x : nodes_) {
     auto& made = out->add(interposer::clone(x->what), {});
     made.id = x->id;
+    made.last_since = x->last_since;
     made.enabled = x->enabled;
     twin[x.get()] = &made;
   }
@@ -346,6 +374,29 @@ graph_exec::graph_exec(context& in, graph& of, std::uint64_t with_flags)
       instance(std::make_shared<char>()) {
   if (of.is_single())
     of.instance = instance;
+  settle_priorities();
+}
+
+namespace {
+
+void drop_priorities(graph& of) {
+  for (auto& x : of.nodes()) {
+    if (auto* kernel = std::get_if<kernel_work>(&x->what); kernel != nullptr)
+      kernel->with.drop(CU_LAUNCH_ATTRIBUTE_PRIORITY);
+    else if (auto* child = std::get_if<child_work>(&x->what); child != nullptr)
+      drop_priorities(*child->what);
+    else if (auto* chosen = std::get_if<conditional_work>(&x->what);
+             chosen != nullptr)
+      for (auto& body : chosen->bodies)
+        drop_priorities(*body);
+  }
+}
+
+} // namespace
+
+void graph_exec::settle_priorities() {
+  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) == 0)
+    drop_priorities(*what);
 }
 
 graph_exec::~graph_exec() {
@@ -423,82 +474,6 @@ CUresult upload(const graph_exec& x) {
   return x.what->has_memory() ? upload_memory(memory_steps(x)) : CUDA_SUCCESS;
 }
 
-namespace {
-
-/// Returns the positions of a node's dependencies in the order of creation.
-std::set<std::size_t> places(const graph& in, const graph_node& x) {
-  std::set<std::size_t> out;
-  for (std::size_t i = 0; i < in.nodes().size(); ++i)
-    if (contains(x.after, in.nodes()[i].get()))
-      out.insert(i);
-  return out;
-}
-
-CUresult differ(CUgraphExecUpdateResultInfo& info, CUgraphExecUpdateResult why,
-                const graph_node* at) {
-  info.result = why;
-  info.errorNode = at == nullptr ? nullptr : at->handle;
-  info.errorFromNode = nullptr;
-  return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-}
-
-/// Compares two graphs with their bodies. `info` receives the first difference.
-CUresult compare(const graph& mine, const graph& theirs,
-                 CUgraphExecUpdateResultInfo& info);
-
-CUresult compare(const conditional_work& mine, const conditional_work& theirs,
-                 const graph_node& at, CUgraphExecUpdateResultInfo& info) {
-  if (mine.type != theirs.type || mine.bodies.size() != theirs.bodies.size())
-    return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_PARAMETERS_CHANGED, &at);
-  for (std::size_t i = 0; i < mine.bodies.size(); ++i)
-    if (auto code = compare(*mine.bodies[i], *theirs.bodies[i], info);
-        code != CUDA_SUCCESS)
-      return code;
-  return CUDA_SUCCESS;
-}
-
-CUresult compare(const graph& mine, const graph& theirs,
-                 CUgraphExecUpdateResultInfo& info) {
-  if (mine.nodes().size() != theirs.nodes().size())
-    return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, nullptr);
-  for (std::size_t i = 0; i < mine.nodes().size(); ++i) {
-    const auto& own = *mine.nodes()[i];
-    const auto& other = *theirs.nodes()[i];
-    if (type_of(own.what) != type_of(other.what))
-      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_NODE_TYPE_CHANGED, &other);
-    if (places(mine, own) != places(theirs, other))
-      return differ(info, CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED, &other);
-    const auto* chosen = std::get_if<conditional_work>(&own.what);
-    if (chosen == nullptr)
-      continue;
-    auto code =
-        compare(*chosen, std::get<conditional_work>(other.what), other, info);
-    if (code != CUDA_SUCCESS)
-      return code;
-  }
-  return CUDA_SUCCESS;
-}
-
-/// Takes over the work of the other graph. The program's nodes stay the same.
-/// Precondition: the graphs were compared.
-void take_over(graph& mine, const graph& theirs) {
-  for (std::size_t i = 0; i < mine.nodes().size(); ++i) {
-    auto& own = *mine.nodes()[i];
-    const auto& other = theirs.nodes()[i]->what;
-    auto* chosen = std::get_if<conditional_work>(&own.what);
-    if (chosen == nullptr) {
-      mine.set_work(own, interposer::clone(other));
-      continue;
-    }
-    const auto& from = std::get<conditional_work>(other);
-    chosen->on = from.on;
-    for (std::size_t b = 0; b < chosen->bodies.size(); ++b)
-      take_over(*chosen->bodies[b], *from.bodies[b]);
-  }
-}
-
-} // namespace
-
 CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info) {
   auto other = from.instance.lock();
   if (from.held_by == graph::holder::moved ||
@@ -506,9 +481,12 @@ CUresult update(graph_exec& x, graph& from, CUgraphExecUpdateResultInfo& info) {
     info = {};
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  if (auto code = compare(*x.what, from, info); code != CUDA_SUCCESS)
+  node_pairs pairs;
+  if (auto code = pair_nodes(*x.what, from, x.flags, pairs, info);
+      code != CUDA_SUCCESS)
     return code;
-  take_over(*x.what, from);
+  take_over(pairs);
+  x.settle_priorities();
   if (from.has_memory())
     from.instance = x.instance;
   x.changed();

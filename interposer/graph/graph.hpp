@@ -42,6 +42,9 @@ struct graph_node {
   /// Identifies the node and its copies in clones of the graph.
   std::uint64_t id = 0;
   work what;
+  /// Orders the nodes that no other one depends on, by when they became such
+  /// nodes. Updates pair them in this order.
+  std::uint64_t last_since = 0;
   bool enabled = true;
   std::vector<graph_node*> after; ///< its dependencies
   /// Holds the data of its incoming edges that have data.
@@ -85,6 +88,9 @@ public:
   void put_in_order() const;
   /// Tells whether the graph has a cycle. Such a graph cannot be instantiated.
   bool has_cycle() const;
+  /// Returns a node that no order can reach, here or in a body; null where
+  /// there is no cycle.
+  const graph_node* in_cycle() const;
   std::vector<graph_node*> dependents(const graph_node& x) const;
 
   /// Tells whether a node, here or in a child graph, allocates or frees memory.
@@ -130,6 +136,8 @@ public:
 
 private:
   std::vector<graph_node*> sorted() const;
+  /// Notes that a node may have become one that no other depends on.
+  void note_last(graph_node& x);
   void note(work& what);
 
   std::vector<std::unique_ptr<graph_node>> nodes_;
@@ -180,6 +188,10 @@ struct graph_exec {
   std::unique_ptr<graph> what;
   /// Keeps graph::instance valid while this object lives.
   const std::shared_ptr<const void> instance;
+
+  /// Makes kernels run with the priority of the stream of each launch, unless
+  /// the flags ask for that of their nodes. Call it when nodes have new work.
+  void settle_priorities();
 
   // The members below are for graphs with conditional nodes.
 
@@ -232,7 +244,8 @@ CUresult launch(graph_exec& x, stream& in);
 /// Serves cuGraphUpload: prepares the memory that a launch needs.
 CUresult upload(const graph_exec& x);
 
-/// Replaces the work of `x` by that of `from`, where both have the same shape.
+/// Replaces the work of `x` by that of `from`, where both have the same shape
+/// (graph_update.hpp).
 /// `info` receives the first difference. Returns CUDA_ERROR_NOT_SUPPORTED for a
 /// graph that was moved into a node, and for one with memory that has another
 /// executable graph.

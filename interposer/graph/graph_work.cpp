@@ -26,7 +26,8 @@ CUresult issue_kernel(const kernel_work& x, stream& in) {
   auto* f = find_function(x.function, in.owner, why);
   if (f == nullptr)
     return why;
-  return send_launch(in, *f, x.shape, x.parameters);
+  return send_launch(in, *f, x.shape, x.parameters,
+                     x.with.empty() ? nullptr : &x.with);
 }
 
 /// Returns the kernel of a function, or null where no library contains it.
@@ -147,6 +148,13 @@ void add_memory_steps(const work& x, std::vector<memory_step>& out) {
     out.push_back({gone->what, false});
 }
 
+void keep_attributes(work& fresh, const work& earlier) {
+  auto* to = std::get_if<kernel_work>(&fresh);
+  auto* from = std::get_if<kernel_work>(&earlier);
+  if (to != nullptr && from != nullptr)
+    to->keep_attributes_of(*from);
+}
+
 work clone(const work& x) {
   return std::visit(overloaded{[](const child_work& c) -> work {
                                  return child_work{c.what->clone()};
@@ -185,7 +193,8 @@ CUresult describe(const launch_request& from, context& in, kernel_work& out) {
     return code;
   out = {from.function,
          from.shape,
-         {ready.parameters.begin(), ready.parameters.end()}};
+         {ready.parameters.begin(), ready.parameters.end()},
+         from.with == nullptr ? launch_attributes{} : from.with->of_node()};
   return CUDA_SUCCESS;
 }
 

@@ -26,6 +26,14 @@ struct kernel_work {
   CUfunction function = nullptr;
   launch_shape shape;
   std::vector<std::byte> parameters; ///< the parameter block
+  launch_attributes with;
+
+  /// Takes over the attributes of another kernel node.
+  void keep_attributes_of(const kernel_work& other) {
+    shape.cluster = other.shape.cluster;
+    shape.cooperative = other.shape.cooperative;
+    with = other.with;
+  }
 };
 
 /// A copy node copies between host, device and arrays.
@@ -97,6 +105,10 @@ bool waits_for_values(const work& x) noexcept;
 
 /// Tells whether the work allocates or frees memory: see graph::has_memory().
 bool has_memory(const work& x) noexcept;
+
+/// Gives new work the attributes of a node's earlier work, where both are
+/// kernels. New parameters do not change attributes.
+void keep_attributes(work& fresh, const work& earlier);
 
 /// Copies the work, with child graphs and bodies. Both copies share memory and
 /// conditions, so a graph that has any is copied only for a launch.

@@ -4,27 +4,37 @@
 #include "interposer/session/session.hpp"
 
 #include <bit>
+#include <cstring>
 
 namespace vgpu::interposer {
 
 namespace {
 
-std::uint64_t value_of(const stream& x, CUdevice_attribute which) {
+std::uint64_t value_of(std::uint8_t device, CUdevice_attribute which) {
   return static_cast<std::uint64_t>(
-      process::the_session().devices()[x.device()].value_of(which));
+      process::the_session().devices()[device].value_of(which));
 }
 
-bool is_sound(const stream& x, const CUaccessPolicyWindow& w) {
-  auto is_property = [](CUaccessProperty p) {
-    return p == CU_ACCESS_PROPERTY_NORMAL ||
-           p == CU_ACCESS_PROPERTY_STREAMING ||
-           p == CU_ACCESS_PROPERTY_PERSISTING;
+/// Returns the number in a field of the program, which may hold any.
+template <class Enum>
+int number_in(const Enum& field) {
+  static_assert(sizeof(Enum) == sizeof(int));
+  int out = 0;
+  std::memcpy(&out, &field, sizeof(out));
+  return out;
+}
+
+bool is_sound(std::uint8_t device, const CUaccessPolicyWindow& w) {
+  auto is_property = [](int p) {
+    return p >= CU_ACCESS_PROPERTY_NORMAL && p <= CU_ACCESS_PROPERTY_PERSISTING;
   };
-  return w.hitRatio >= 0 && w.hitRatio <= 1 && is_property(w.hitProp) &&
-         is_property(w.missProp) &&
+  return w.hitRatio >= 0 && w.hitRatio <= 1 &&
+         is_property(number_in(w.hitProp)) &&
+         is_property(number_in(w.missProp)) &&
          w.missProp != CU_ACCESS_PROPERTY_PERSISTING &&
          w.num_bytes <=
-             value_of(x, CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE);
+             value_of(device,
+                      CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE);
 }
 
 /// Sends a window to the device. One that lies elsewhere than in the device's
@@ -45,19 +55,19 @@ void send_window(const stream& x, const CUaccessPolicyWindow& w) {
                x.device());
 }
 
-bool is_policy(CUsynchronizationPolicy x) {
+bool is_policy(int x) {
   return x >= CU_SYNC_POLICY_AUTO && x <= CU_SYNC_POLICY_BLOCKING_SYNC;
 }
 
-bool is_domain(CUlaunchMemSyncDomain x) {
+bool is_domain(int x) {
   return x == CU_LAUNCH_MEM_SYNC_DOMAIN_DEFAULT ||
          x == CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
 }
 
 /// Tells whether a device has these domains. A device without domains takes any
 /// map, because it means nothing there.
-bool has_domains(const stream& x, const CUlaunchMemSyncDomainMap& map) {
-  auto count = value_of(x, CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT);
+bool has_domains(std::uint8_t device, const CUlaunchMemSyncDomainMap& map) {
+  auto count = value_of(device, CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT);
   return count == 0 || (map.default_ < count && map.remote < count);
 }
 
@@ -68,6 +78,24 @@ bool is_same(const CUaccessPolicyWindow& a, const CUaccessPolicyWindow& b) {
 }
 
 } // namespace
+
+bool is_possible(std::uint8_t device, int which,
+                 const CUlaunchAttributeValue& value) {
+  switch (which) {
+  case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    return is_sound(device, value.accessPolicyWindow);
+  case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+    return is_policy(number_in(value.syncPolicy));
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    return has_domains(device, value.memSyncDomainMap);
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+    return is_domain(number_in(value.memSyncDomain));
+  case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+    return value.nvlinkUtilCentricScheduling <= 1;
+  default:
+    return true;
+  }
+}
 
 CUresult get_attribute(stream& x, CUstreamAttrID which,
                        CUstreamAttrValue& out) {
@@ -99,36 +127,31 @@ CUresult get_attribute(stream& x, CUstreamAttrID which,
 
 CUresult set_attribute(stream& x, CUstreamAttrID which,
                        const CUstreamAttrValue& value) {
+  if (!is_possible(x.device(), which, value))
+    return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard guard{x.attributes_mutex};
   auto& is = x.attributes;
-  auto take = [](auto& to, const auto& from, bool sound) {
-    if (!sound)
-      return CUDA_ERROR_INVALID_VALUE;
-    to = from;
-    return CUDA_SUCCESS;
-  };
   switch (which) {
-  case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW: {
-    auto before = is.window;
-    const auto& window = value.accessPolicyWindow;
-    auto code = take(is.window, window, is_sound(x, window));
-    if (code == CUDA_SUCCESS && !is_same(before, window))
-      send_window(x, window);
-    return code;
-  }
+  case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    if (!is_same(is.window, value.accessPolicyWindow))
+      send_window(x, value.accessPolicyWindow);
+    is.window = value.accessPolicyWindow;
+    return CUDA_SUCCESS;
   case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
-    return take(is.waits, value.syncPolicy, is_policy(value.syncPolicy));
+    is.waits = value.syncPolicy;
+    return CUDA_SUCCESS;
   case CU_LAUNCH_ATTRIBUTE_PRIORITY:
     x.priority = as_priority(value.priority);
     return CUDA_SUCCESS;
   case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-    return take(is.domains, value.memSyncDomainMap,
-                has_domains(x, value.memSyncDomainMap));
+    is.domains = value.memSyncDomainMap;
+    return CUDA_SUCCESS;
   case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-    return take(is.domain, value.memSyncDomain, is_domain(value.memSyncDomain));
+    is.domain = value.memSyncDomain;
+    return CUDA_SUCCESS;
   case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
-    return take(is.nvlink, value.nvlinkUtilCentricScheduling,
-                value.nvlinkUtilCentricScheduling <= 1);
+    is.nvlink = value.nvlinkUtilCentricScheduling;
+    return CUDA_SUCCESS;
   default:
     return CUDA_ERROR_INVALID_VALUE;
   }

@@ -15,6 +15,11 @@ CUresult get_attribute(stream& x, CUstreamAttrID which, CUstreamAttrValue& out);
 CUresult set_attribute(stream& x, CUstreamAttrID which,
                        const CUstreamAttrValue& value);
 
+/// Tells whether an attribute may have this value on a device. True for
+/// attributes whose values have no range.
+bool is_possible(std::uint8_t device, int which,
+                 const CUlaunchAttributeValue& value);
+
 /// Gives a stream all attributes of another one, except the priority.
 void copy_attributes(stream& to, stream& from);
 

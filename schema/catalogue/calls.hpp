@@ -87,6 +87,7 @@ enum class number : std::uint16_t {
   cache_reset = 72,
   limits_reset = 73,
   host_ended = 74,
+  part_check = 80,
 };
 
 // -- memory -------------------------------------------------------------------
@@ -287,7 +288,20 @@ struct module_load {
   fresh<module_id> module{};
   digest image{};
   arena_range facts{};
+  std::span<const std::byte> bytes{}; // schema/base/jit_settings.hpp
   static auto fields(auto& x) { return std::tie(x.module, x.image, x.facts); }
+};
+
+/// Compiles a part that is linked later, and keeps nothing. The answer is what
+/// the compiler says: its information, or its errors where the call fails.
+struct part_check {
+  static constexpr auto id = number::part_check;
+  static constexpr auto kind = answer::sync;
+  static constexpr auto lasting = lasts::passes;
+  digest image{};
+  arena_range text{};
+  std::span<const std::byte> bytes{}; // schema/base/jit_settings.hpp
+  static auto fields(auto& x) { return std::tie(x.image, x.text); }
 };
 
 struct module_facts {
@@ -328,6 +342,8 @@ struct launch {
   static constexpr auto kind = answer::none;
   static constexpr auto lasting = lasts::captured;
   static constexpr std::uint32_t cooperative = 1;
+  // Hints lie behind the parameter block (schema/base/launch_hint.hpp).
+  static constexpr std::uint32_t hinted = 2;
   live<stream_id> stream{};
   live<module_id> module{};
   std::uint32_t kernel = 0; // index in the module's facts
@@ -860,17 +876,17 @@ struct tensor_map_encode {
 
 using all = std::tuple<
     mem_alloc, mem_free, host_alloc, host_free, zero_copy, zero_copy_write,
-    image_part, module_load, module_facts, module_unload, kernel_attribute,
-    launch, active_clusters, write, read, read_host, copy, fill, stream_create,
-    stream_destroy, event_create, event_destroy, event_record, stream_wait,
-    peer_wait, stream_sync, device_sync, event_sync, elapsed, host_call,
-    host_begun, host_done, host_ended, array_create, array_destroy,
-    texture_create, texture_known, texture_destroy, read_managed, write_managed,
-    memory_create, memory_destroy, memory_map, memory_unmap, memory_access,
-    wait_value, memory_share, memory_import, event_share, event_import,
-    event_query, host_file, tensor_map_encode, condition_place, condition_words,
-    placed_share, placed_import, shared_bytes, limit_set, limits_reset,
-    stream_window, cache_reset>;
+    image_part, module_load, part_check, module_facts, module_unload,
+    kernel_attribute, launch, active_clusters, write, read, read_host, copy,
+    fill, stream_create, stream_destroy, event_create, event_destroy,
+    event_record, stream_wait, peer_wait, stream_sync, device_sync, event_sync,
+    elapsed, host_call, host_begun, host_done, host_ended, array_create,
+    array_destroy, texture_create, texture_known, texture_destroy, read_managed,
+    write_managed, memory_create, memory_destroy, memory_map, memory_unmap,
+    memory_access, wait_value, memory_share, memory_import, event_share,
+    event_import, event_query, host_file, tensor_map_encode, condition_place,
+    condition_words, placed_share, placed_import, shared_bytes, limit_set,
+    limits_reset, stream_window, cache_reset>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

@@ -55,6 +55,7 @@ status execute_call(dispatch_context& on, const call::event_query& x);
 
 status execute_call(dispatch_context& on, const call::image_part& x);
 status execute_call(dispatch_context& on, const call::module_load& x);
+status execute_call(dispatch_context& on, const call::part_check& x);
 status execute_call(dispatch_context& on, const call::module_facts& x);
 status execute_call(dispatch_context& on, const call::module_unload& x);
 status execute_call(dispatch_context& on, const call::kernel_attribute& x);

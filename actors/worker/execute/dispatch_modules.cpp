@@ -7,32 +7,41 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <string>
+#include <string_view>
 
 namespace vgpu {
 
 namespace {
 
-/// Refuses an image. The device's error text replaces the module's facts.
-status refuse_module(dispatch_context& on, const fault& why,
-                     call::arena_range where) {
-  // The program gets an error code only; the log has the reason.
-  spdlog::warn("a module does not load: {}", why.what);
-  if (session_health::is_loss(cuda_code(why)) || on.is_answered())
-    return why;
-  auto words = std::as_bytes(std::span{why.what});
+/// Answers with a text, cut to the room that the program gave. No replay
+/// compares it.
+status answer_text(dispatch_context& on, CUresult result,
+                   const std::string& text, call::arena_range where) {
+  auto words = std::as_bytes(std::span{text});
   words = words.first(std::min<std::uint64_t>(words.size(), where.bytes));
   auto place = on.session.sink->land(where, words.size());
   if (!place)
-    return why;
+    return place.why();
   std::copy(words.begin(), words.end(), place->bytes.begin());
-  on.session.sink->deliver(on.who(), cuda_code(why), words.size(), *place,
-                           where.offset, 0);
+  on.session.sink->deliver(on.who(), result, words.size(), *place, where.offset,
+                           0);
   return {};
 }
 
-/// Answers with a module's facts, where the program gave enough room for them.
-status answer_facts(dispatch_context& on, module_id id,
-                    call::arena_range where) {
+/// Refuses code. The device's error text replaces the answer.
+status refuse_code(dispatch_context& on, const fault& why,
+                   call::arena_range where) {
+  spdlog::warn("code is refused: {}", why.what);
+  if (session_health::is_loss(cuda_code(why)) || on.is_answered())
+    return why;
+  return answer_text(on, cuda_code(why), why.what, where) ? status{} : why;
+}
+
+/// Answers with a module's facts and the compiler's log behind them, where the
+/// program gave enough room for both.
+status answer_facts(dispatch_context& on, module_id id, call::arena_range where,
+                    std::string_view log = {}) {
   auto& facts = on.state().module(id).facts;
   auto bytes = std::as_bytes(std::span{facts});
   if (on.is_answered()) {
@@ -41,17 +50,29 @@ status answer_facts(dispatch_context& on, module_id id,
                                  fold_digest(row_hash(bytes)));
     return {};
   }
-  if (bytes.size() > where.bytes) {
-    on.answer(bytes.size());
+  auto size = bytes.size() + log.size();
+  if (size > where.bytes) {
+    on.answer(size);
     return {};
   }
-  auto place = on.session.sink->land(where, bytes.size());
+  auto place = on.session.sink->land(where, size);
   if (!place)
     return place.why();
-  std::copy(bytes.begin(), bytes.end(), place->bytes.begin());
-  on.session.sink->deliver(on.who(), CUDA_SUCCESS, bytes.size(), *place,
-                           where.offset, on.digest_of(bytes));
+  auto end = std::ranges::copy(bytes, place->bytes.begin()).out;
+  std::ranges::copy(std::as_bytes(std::span{log}), end);
+  on.session.sink->deliver(on.who(), CUDA_SUCCESS, size, *place, where.offset,
+                           on.digest_of(bytes));
   return {};
+}
+
+/// Finds an image that the program sent.
+result<std::span<const std::byte>> find_image(const dispatch_context& on,
+                                              const call::digest& name) {
+  auto image = on.session.images.find(name);
+  if (image == on.session.images.end())
+    return cuda_fault(CUDA_ERROR_INVALID_IMAGE,
+                      "an image was not sent before its use");
+  return std::span<const std::byte>{image->second};
 }
 
 } // namespace
@@ -81,16 +102,18 @@ status execute_call(dispatch_context& on, const call::image_part& x) {
 }
 
 status execute_call(dispatch_context& on, const call::module_load& x) {
-  auto image = on.session.images.find(x.image);
-  if (image == on.session.images.end())
-    return cuda_fault(CUDA_ERROR_INVALID_IMAGE,
-                      "a module's image was not sent before it");
-  auto loaded = on.device().load_module(x.module.id, image->second);
+  auto image = find_image(on, x.image);
+  if (!image)
+    return image.why();
+  auto how = decode_jit_settings(x.bytes);
+  if (!how)
+    return refuse_code(on, how.why(), x.facts);
+  auto loaded = on.device().load_module(x.module.id, *image, *how);
   if (!loaded)
-    return refuse_module(on, loaded.why(), x.facts);
+    return refuse_code(on, loaded.why(), x.facts);
   if (auto ok = on.state().audit_variables(loaded->globals); !ok) {
     (void)on.device().unload_module(x.module.id);
-    return refuse_module(on, ok.why(), x.facts);
+    return refuse_code(on, ok.why(), x.facts);
   }
   on.slot.keep_for_good(loaded->globals);
   if (std::ranges::any_of(loaded->globals, [&](auto& global) {
@@ -102,7 +125,20 @@ status execute_call(dispatch_context& on, const call::module_load& x) {
                                .facts = encode_facts(*loaded),
                                .globals = loaded->globals,
                                .hidden_heap = loaded->hidden_heap});
-  return answer_facts(on, x.module.id, x.facts);
+  return answer_facts(on, x.module.id, x.facts, loaded->log);
+}
+
+status execute_call(dispatch_context& on, const call::part_check& x) {
+  // The outcome is the program's alone.
+  if (on.is_answered())
+    return {};
+  auto image = find_image(on, x.image);
+  if (!image)
+    return image.why();
+  auto how = decode_jit_settings(x.bytes);
+  auto log = how ? on.device().check_part(*image, *how) : how.why();
+  return log ? answer_text(on, CUDA_SUCCESS, *log, x.text)
+             : refuse_code(on, log.why(), x.text);
 }
 
 status execute_call(dispatch_context& on, const call::module_facts& x) {

@@ -2,12 +2,34 @@
 #include "actors/worker/execute/call_dispatch.hpp"
 #include "actors/worker/execute/copy_box.hpp"
 
+#include <algorithm>
+#include <vector>
+
 namespace vgpu {
 
 namespace {
 
 device::dim3 dim(const call::dim3& x) {
   return {x.x, x.y, x.z};
+}
+
+/// Tells whether an attribute is only a hint. All others have fields of their
+/// own in call::launch, or are calls of their own.
+bool is_launch_hint(const launch_hint& x) {
+  switch (x.attribute) {
+  case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+  case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+  case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+  case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
+  case CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT:
+  case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
+    return true;
+  default:
+    return false;
+  }
 }
 
 } // namespace
@@ -31,6 +53,13 @@ status execute_call(dispatch_context& on, const call::active_clusters& x) {
 status execute_call(dispatch_context& on, const call::launch& x) {
   if (x.kernel >= on.state().module(x.module.id).kernels)
     return no_such_kernel(x.kernel);
+  auto parameters = x.bytes;
+  std::vector<launch_hint> hints;
+  if ((x.flags & call::launch::hinted) != 0 &&
+      (!take_hints(x.bytes, parameters, hints) ||
+       !std::ranges::all_of(hints, is_launch_hint)))
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "the hints of a launch are malformed");
   return on.device().enqueue_launch(
       x.stream.id, {.module = x.module.id,
                     .kernel = x.kernel,
@@ -39,7 +68,8 @@ status execute_call(dispatch_context& on, const call::launch& x) {
                     .cluster = dim(x.cluster),
                     .dynamic_shared = x.dynamic_shared,
                     .cooperative = (x.flags & call::launch::cooperative) != 0,
-                    .parameters = x.bytes});
+                    .parameters = parameters,
+                    .hints = hints});
 }
 
 status execute_call(dispatch_context& on, const call::write& x) {

@@ -27,6 +27,8 @@ struct module_lowering {
   std::unordered_map<std::string, int> functions;
   /// Maps the names of .shared variables of module scope.
   std::unordered_map<std::string, const ptx::variable*> shared;
+  /// Tells whether other parts may define what this one only declares.
+  bool is_part = false;
 };
 
 /// Holds the places of a kernel's .shared variables, in bytes from the

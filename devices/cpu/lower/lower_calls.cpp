@@ -90,6 +90,9 @@ void function_lowering::call() {
                              fn_.name + ": it calls '" + callee.name +
                                  "', but the cpu device has no dynamic "
                                  "parallelism; launch from the host instead"};
+  if (site.system == system_call::none && module_.is_part &&
+      found != module_.functions.end())
+    return; // another part has it
   if (site.system == system_call::none)
     fail("function '" + callee.name +
          "' is not defined in this module, and the cpu device provides none "

@@ -515,8 +515,10 @@ std::uint64_t function_address(const ptx::module& in, const std::string& name) {
   return 0;
 }
 
-program lower(const ptx::module& from, const symbol_addresses& addresses) {
-  auto m = module_lowering{from, addresses, {}, {}, {}};
+program lower(const ptx::module& from, const symbol_addresses& addresses,
+              extent_of_text whole) {
+  auto m = module_lowering{from, addresses, {}, {}, {}, false};
+  m.is_part = whole == extent_of_text::part;
   m.out.target = from.target;
   for (auto& v : from.variables) {
     if (v.where == ptx::space::shared)

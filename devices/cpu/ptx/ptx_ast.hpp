@@ -143,6 +143,8 @@ struct function {
   std::uint32_t required_threads[3] = {0, 0, 0}; // .reqntid
   std::uint32_t cluster_blocks[3] = {0, 0, 0};   // .reqnctapercluster
   std::uint32_t max_cluster_rank = 0;            // .maxclusterrank
+  std::uint32_t max_registers = 0;               // .maxnreg
+  std::uint32_t min_blocks = 0;                  // .minnctapersm
   bool explicit_cluster = false;                 // .explicitcluster
   std::uint32_t line = 0;
 };

@@ -8,12 +8,20 @@
 
 namespace vgpu::device::cpu::ptx {
 
-/// Says what is wrong with a text, and on which line. The lexer, the parser and
-/// the lowering throw it, and module loading catches it.
+/// Says what is wrong with a text, and on which line, in the words of NVIDIA's
+/// assembler. Line 0 is no line of the text. The lexer, the parser and the
+/// lowering throw it, and module loading catches it.
 class syntax_error : public std::runtime_error {
 public:
   syntax_error(std::uint32_t line, const std::string& what)
-      : std::runtime_error{"line " + std::to_string(line) + ": " + what} {}
+      : std::runtime_error{place_of(line) + "error   : " + what} {}
+
+private:
+  static std::string place_of(std::uint32_t line) {
+    return line == 0 ? std::string{}
+                     : "ptxas application ptx input, line " +
+                           std::to_string(line) + "; ";
+  }
 };
 
 /// Says that the text is valid, but that this device does not support it.

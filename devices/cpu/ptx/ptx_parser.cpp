@@ -140,8 +140,12 @@ void parser::tuning(function& out) {
     } else if (name == "explicitcluster") {
       advance();
       out.explicit_cluster = true;
-    } else if (name == "minnctapersm" || name == "maxnctapersm" ||
-               name == "maxnreg") {
+    } else if (name == "minnctapersm" || name == "maxnreg") {
+      auto& to = name == "maxnreg" ? out.max_registers : out.min_blocks;
+      advance();
+      to = static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(integer(), 1u << 20));
+    } else if (name == "maxnctapersm") {
       advance();
       integer();
     } else if (name == "noreturn") {

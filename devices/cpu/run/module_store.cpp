@@ -3,6 +3,7 @@
 #include "devices/cpu/lower/lowering.hpp"
 #include "devices/cpu/ptx/ptx_link.hpp"
 #include "devices/cpu/ptx/ptx_parser.hpp"
+#include "devices/cpu/run/jit_effects.hpp"
 #include "devices/interface/fatbin.hpp"
 #include "schema/base/cuda_fault.hpp"
 #include "schema/base/round_up.hpp"
@@ -66,6 +67,36 @@ void place(compiled& x, device_address next) {
     x.end = round_up(last, page);
 }
 
+/// Gives declared variables the addresses that the program has for them. A
+/// variable that a text defines has its own.
+void place_given(compiled& x, const jit_settings& how) {
+  for (auto& given : how.symbols) {
+    auto is_defined = [&](const ptx::variable& v) {
+      return v.name == given.name && has_memory(v) &&
+             v.seen != ptx::linkage::external;
+    };
+    if (std::none_of(x.source.variables.begin(), x.source.variables.end(),
+                     is_defined))
+      x.addresses[given.name] = given.address;
+  }
+}
+
+/// Returns addresses for all variables of a part, which only make it complete.
+symbol_addresses addresses_in_part(const ptx::module& part) {
+  symbol_addresses out;
+  for (auto& v : part.variables)
+    if (has_memory(v))
+      out[v.name] = 256;
+  return out;
+}
+
+std::uint64_t bytes_of(const std::vector<global_info>& globals) {
+  std::uint64_t out = 0;
+  for (auto& x : globals)
+    out += x.bytes;
+  return out;
+}
+
 /// Writes the initial values into memory that is mapped and zero.
 void initialise(const compiled& x) {
   auto address_of = [&](const std::string& name) {
@@ -95,30 +126,24 @@ void initialise(const compiled& x) {
   }
 }
 
-kernel_info describe(const program& of, const code& k, unsigned capability) {
+kernel_info describe(const program& of, const code& k,
+                     const ptx::function& said, unsigned target,
+                     const jit_settings& how) {
   auto out = kernel_info{};
   out.name = k.name;
   for (auto& p : k.kernel_parameters)
     out.parameters.push_back({p.offset, p.bytes});
-  auto limit = 1024u;
-  if (k.block_limit[0] != 0)
-    limit = static_cast<unsigned>(std::min(
-        std::uint64_t{limit},
-        std::uint64_t{k.block_limit[0]} * k.block_limit[1] * k.block_limit[2]));
-  limit = std::max(limit, 1u);
   auto fixed = static_cast<int>(k.static_shared);
   auto& a = out.attributes;
-  a[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] = static_cast<int>(limit);
+  a[CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK] =
+      static_cast<int>(block_threads(said, how));
   a[CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES] = fixed;
   a[CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES] = static_cast<int>(of.constant_bytes);
   a[CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES] = static_cast<int>(k.local_bytes);
-  // A kernel reports as many registers as a compiler would need at least, but
-  // never more than let the largest allowed block run.
-  auto most = std::min(255u, 65536u / ((limit + 31) / 32 * 32) / 8 * 8);
   a[CU_FUNC_ATTRIBUTE_NUM_REGS] =
-      static_cast<int>(std::clamp((k.max_live + 7) / 8 * 8, 16u, most));
+      static_cast<int>(registers_of(said, k.max_live, how));
   a[CU_FUNC_ATTRIBUTE_PTX_VERSION] = static_cast<int>(of.target);
-  a[CU_FUNC_ATTRIBUTE_BINARY_VERSION] = static_cast<int>(capability);
+  a[CU_FUNC_ATTRIBUTE_BINARY_VERSION] = static_cast<int>(target);
   a[CU_FUNC_ATTRIBUTE_CACHE_MODE_CA] = 0;
   a[CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES] =
       std::max(0, default_dynamic_shared - fixed);
@@ -135,23 +160,32 @@ kernel_info describe(const program& of, const code& k, unsigned capability) {
   return out;
 }
 
+/// Calls `f` with each kernel, and with the function of the text that it is.
+template <class F>
+void each_kernel(const program& of, const ptx::module& from, const F& f) {
+  // The functions have kept their order.
+  for (std::size_t i = 0; i < of.functions.size(); ++i)
+    if (of.functions[i].entry && of.functions[i].count != 0)
+      f(of.functions[i], from.functions[i]);
+}
+
 fault bad_ptx(const std::string& what) {
-  return cuda_fault(CUDA_ERROR_INVALID_PTX, "PTX " + what);
+  return cuda_fault(CUDA_ERROR_INVALID_PTX, error_log(what));
 }
 
 status check_versions(const ptx::module& x, unsigned capability) {
   if (x.version > newest_ptx)
     return cuda_fault(
         CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
-        "PTX ISA " + std::to_string(x.version / 10) + "." +
+        "error   : PTX ISA " + std::to_string(x.version / 10) + "." +
             std::to_string(x.version % 10) +
             " is newer than 9.1, which this device knows; compile "
             "with an older toolkit");
   if (x.target == 0 || x.target > capability)
-    return bad_ptx("target sm_" + std::to_string(x.target) +
-                   " is not for this device (compute capability " +
+    return bad_ptx("error   : target sm_" + std::to_string(x.target) +
+                   " is not for compute capability " +
                    std::to_string(capability / 10) + "." +
-                   std::to_string(capability % 10) + ")");
+                   std::to_string(capability % 10));
   return {};
 }
 
@@ -170,8 +204,9 @@ bool wants_heap(const ptx::module& x) {
 
 } // namespace
 
-result<loaded_module>
-module_store::compile(std::span<const std::string> texts) {
+result<loaded_module> module_store::compile(std::span<const std::string> texts,
+                                            const jit_settings& how,
+                                            unsigned target) {
   auto x = compiled{};
   auto out = loaded_module{};
   auto needs_heap = false;
@@ -179,7 +214,7 @@ module_store::compile(std::span<const std::string> texts) {
     auto parts = std::vector<ptx::module>{};
     for (auto& text : texts) {
       parts.push_back(ptx::parse(text));
-      if (auto ok = check_versions(parts.back(), capability_); !ok)
+      if (auto ok = check_versions(parts.back(), target); !ok)
         return ok.why();
     }
     x.source = parts.size() == 1 ? std::move(parts.front())
@@ -189,6 +224,7 @@ module_store::compile(std::span<const std::string> texts) {
     if (needs_heap && home_ == 0)
       first = round_up(next_, granule_bytes) + heap::default_bytes;
     out.begin = round_up(first, 256);
+    place_given(x, how);
     place(x, out.begin);
     out.end = x.end;
     out.code = std::make_shared<const program>(lower(x.source, x.addresses));
@@ -197,8 +233,7 @@ module_store::compile(std::span<const std::string> texts) {
       return ok.why();
     initialise(x);
   } catch (const ptx::not_supported& why) {
-    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
-                      std::string{"PTX "} + why.what());
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED, error_log(why.what()));
   } catch (const ptx::syntax_error& why) {
     return bad_ptx(why.what());
   }
@@ -212,9 +247,9 @@ module_store::compile(std::span<const std::string> texts) {
     }
     out.globals.push_back(heap_variable());
   }
-  for (auto& f : out.code->functions)
-    if (f.entry && f.count != 0)
-      out.kernels.push_back({&f, describe(*out.code, f, capability_)});
+  each_kernel(*out.code, x.source, [&](auto& f, auto& said) {
+    out.kernels.push_back({&f, describe(*out.code, f, said, target, how)});
+  });
   for (auto& v : x.source.variables)
     if (has_memory(v) && v.seen != ptx::linkage::external)
       out.globals.push_back(
@@ -321,11 +356,15 @@ void module_store::give_unused(device_address begin, device_address end,
 }
 
 result<module_info> module_store::load(module_id id,
-                                       std::span<const std::byte> image) {
+                                       std::span<const std::byte> image,
+                                       const jit_settings& how) {
   if (!id || modules_.contains(id))
     return cuda_fault(CUDA_ERROR_INVALID_HANDLE,
                       "module " + std::to_string(id.value) + " exists already");
-  auto texts = ptx_of(image, capability_);
+  auto target = target_of(how, capability_);
+  if (!target)
+    return target.why();
+  auto texts = ptx_of(image, *target);
   if (!texts)
     return texts.why();
   auto x = loaded_module{};
@@ -333,7 +372,7 @@ result<module_info> module_store::load(module_id id,
     x.begin = x.end = next_;
     x.code = std::make_shared<const program>();
   } else {
-    auto got = compile(*texts);
+    auto got = compile(*texts, how, *target);
     if (!got) {
       give_unused(next_, ~device_address{0}, false);
       return got.why();
@@ -348,7 +387,37 @@ result<module_info> module_store::load(module_id id,
   for (auto& k : x.kernels)
     out.kernels.push_back(k.info);
   out.globals = x.globals;
+  out.log = info_log(out.kernels, bytes_of(out.globals), *target, how);
   modules_.emplace(id, std::move(x));
+  return out;
+}
+
+result<std::string> module_store::check(std::span<const std::byte> image,
+                                        const jit_settings& how) const {
+  auto target = target_of(how, capability_);
+  if (!target)
+    return target.why();
+  auto texts = ptx_of(image, *target);
+  if (!texts)
+    return texts.why();
+  std::string out;
+  try {
+    for (auto& text : *texts) {
+      auto part = ptx::parse(text);
+      if (auto ok = check_versions(part, *target); !ok)
+        return ok.why();
+      auto made = lower(part, addresses_in_part(part), extent_of_text::part);
+      std::vector<kernel_info> kernels;
+      each_kernel(made, part, [&](auto& f, auto& said) {
+        kernels.push_back(describe(made, f, said, *target, how));
+      });
+      out += info_log(kernels, 0, *target, how);
+    }
+  } catch (const ptx::not_supported& why) {
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED, error_log(why.what()));
+  } catch (const ptx::syntax_error& why) {
+    return bad_ptx(why.what());
+  }
   return out;
 }
 

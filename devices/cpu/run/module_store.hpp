@@ -57,7 +57,11 @@ public:
   /// Implements device::load_module(). Errors are CUDA_ERROR_INVALID_IMAGE,
   /// CUDA_ERROR_INVALID_PTX, CUDA_ERROR_UNSUPPORTED_PTX_VERSION and
   /// CUDA_ERROR_NO_BINARY_FOR_GPU, and those of take_memory.
-  result<module_info> load(module_id id, std::span<const std::byte> image);
+  result<module_info> load(module_id id, std::span<const std::byte> image,
+                           const jit_settings& how);
+  /// Implements device::check_part().
+  result<std::string> check(std::span<const std::byte> image,
+                            const jit_settings& how) const;
 
   /// Forgets a module. Unmaps the granules that no module uses any more.
   status unload(module_id id);
@@ -84,7 +88,8 @@ public:
   loaded_kernel* find(module_id id, std::uint32_t kernel);
 
 private:
-  result<loaded_module> compile(std::span<const std::string> texts);
+  result<loaded_module> compile(std::span<const std::string> texts,
+                                const jit_settings& how, unsigned target);
   status back(device_address begin, device_address end);
   device_address heap_place(std::uint64_t bytes) const noexcept;
   status place_heap(std::uint64_t bytes);

@@ -4,10 +4,67 @@
 #include "devices/nvidia/driver/image_names.hpp"
 #include "schema/base/cuda_fault.hpp"
 
-#include <array>
 #include <cstring>
+#include <string>
+#include <vector>
 
 namespace vgpu::device::nvidia {
+
+/// Holds the options of a call to the driver's compiler or linker: those of the
+/// program, and logs for its messages.
+class jit_options {
+public:
+  explicit jit_options(const jit_settings& how) {
+    add(CU_JIT_ERROR_LOG_BUFFER, errors_.data());
+    add(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, number(errors_.size() - 1));
+    add(CU_JIT_INFO_LOG_BUFFER, infos_.data());
+    add(CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, number(infos_.size() - 1));
+    for (auto [key, value] : how.options)
+      add(static_cast<CUjit_option>(key), number(value));
+    for (const auto& x : how.symbols) {
+      names_.push_back(x.name.c_str());
+      addresses_.push_back(number(x.address));
+    }
+    if (names_.empty())
+      return;
+    add(CU_JIT_GLOBAL_SYMBOL_NAMES, names_.data());
+    add(CU_JIT_GLOBAL_SYMBOL_ADDRESSES, addresses_.data());
+    add(CU_JIT_GLOBAL_SYMBOL_COUNT, number(names_.size()));
+  }
+  jit_options(const jit_options&) = delete;
+  jit_options& operator=(const jit_options&) = delete;
+
+  unsigned count() const noexcept {
+    return static_cast<unsigned>(keys_.size());
+  }
+  CUjit_option* keys() noexcept { return keys_.data(); }
+  void** values() noexcept { return values_.data(); }
+
+  std::string info() const { return infos_.data(); }
+  /// Returns a fault whose text is the error log, or the sentence where the
+  /// driver said nothing.
+  fault failed(const driver& api, CUresult why, const char* sentence) const {
+    auto out = api.failed(why, sentence);
+    return errors_.front() == '\0' ? out : out.reworded(errors_.data());
+  }
+
+private:
+  static void* number(std::uint64_t x) noexcept {
+    return reinterpret_cast<void*>(x); // NOLINT: as the driver's API has it
+  }
+  void add(CUjit_option key, void* value) {
+    keys_.push_back(key);
+    values_.push_back(value);
+  }
+
+  static constexpr std::size_t log_bytes = 16384;
+  std::vector<char> errors_ = std::vector<char>(log_bytes);
+  std::vector<char> infos_ = std::vector<char>(log_bytes);
+  std::vector<CUjit_option> keys_;
+  std::vector<void*> values_;
+  std::vector<const char*> names_;
+  std::vector<void*> addresses_;
+};
 
 namespace {
 
@@ -67,25 +124,6 @@ private:
   wrapper wrapper_;
 };
 
-} // namespace
-
-namespace {
-
-/// Collects the messages of the driver's compiler and linker about an image.
-struct error_log {
-  std::array<char, 2048> text{};
-  std::array<CUjit_option, 2> options{CU_JIT_ERROR_LOG_BUFFER,
-                                      CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  std::array<void*, 2> values{text.data(),
-                              reinterpret_cast<void*>(text.size() - 1)};
-
-  error_log() = default;
-  error_log(const error_log&) = delete;
-  error_log& operator=(const error_log&) = delete;
-
-  static constexpr unsigned count = 2;
-};
-
 /// Tells whether the containers are parts to be linked. Parts that the program
 /// links at run time come after an empty container.
 bool is_to_link(std::span<const std::span<const std::byte>> containers) {
@@ -117,13 +155,13 @@ CUresult add_part(const driver& api, CUlinkState state,
 } // namespace
 
 status modules::link(loaded& to,
-                     std::span<const std::span<const std::byte>> parts) const {
-  error_log log;
+                     std::span<const std::span<const std::byte>> parts,
+                     jit_options& how) const {
+  constexpr auto* refused = "parts cannot be linked";
   CUlinkState state = nullptr;
-  auto code = api_->cuLinkCreate(log.count, log.options.data(),
-                                 log.values.data(), &state);
+  auto code = api_->cuLinkCreate(how.count(), how.keys(), how.values(), &state);
   if (code != CUDA_SUCCESS)
-    return api_->failed(code, "parts cannot be linked");
+    return how.failed(*api_, code, refused);
   for (auto i = parts.begin(); code == CUDA_SUCCESS && i != parts.end(); ++i)
     code = add_part(*api_, state, *i);
   void* linked = nullptr;
@@ -135,32 +173,49 @@ status modules::link(loaded& to,
   (void)api_->cuLinkDestroy(state);
   if (code == CUDA_SUCCESS)
     return {};
-  return api_->failed(code, std::string{"parts cannot be linked: "} +
-                                log.text.data());
+  return how.failed(*api_, code, refused);
 }
 
-status modules::load(loaded& to, std::span<const std::byte> image) const {
+status modules::load(loaded& to, std::span<const std::byte> image,
+                     jit_options& how) const {
   if (auto all = containers_of(image); is_to_link(all))
-    return link(to, std::span{all}.subspan(1));
-  error_log log;
+    return link(to, std::span{all}.subspan(1), how);
   driver_image form{image};
   auto code = CUDA_SUCCESS;
   if (form.of_parts()) {
     // The driver links parts only through this call.
-    code = api_->cuLibraryLoadData(&to.library, form.data(), log.options.data(),
-                                   log.values.data(), log.count, nullptr,
-                                   nullptr, 0);
+    code =
+        api_->cuLibraryLoadData(&to.library, form.data(), how.keys(),
+                                how.values(), how.count(), nullptr, nullptr, 0);
     if (code == CUDA_SUCCESS)
       code = api_->cuLibraryGetModule(&to.handle, to.library);
   } else {
-    code = api_->cuModuleLoadDataEx(&to.handle, form.data(), log.count,
-                                    log.options.data(), log.values.data());
+    code = api_->cuModuleLoadDataEx(&to.handle, form.data(), how.count(),
+                                    how.keys(), how.values());
   }
   if (code == CUDA_SUCCESS)
     return {};
   unload(to);
-  return api_->failed(code, std::string{"a module cannot be loaded: "} +
-                                log.text.data());
+  return how.failed(*api_, code, "a module cannot be loaded");
+}
+
+result<std::string> modules::check(std::span<const std::byte> image,
+                                   const jit_settings& how) const {
+  jit_options options{how};
+  CUlinkState state = nullptr;
+  auto code = api_->cuLinkCreate(options.count(), options.keys(),
+                                 options.values(), &state);
+  if (code == CUDA_SUCCESS) {
+    // The text's size includes its NUL, which may be missing here.
+    std::string text{reinterpret_cast<const char*>(image.data()), image.size()};
+    text.resize(std::strlen(text.c_str()));
+    code = api_->cuLinkAddData(state, CU_JIT_INPUT_PTX, text.data(),
+                               text.size() + 1, nullptr, 0, nullptr, nullptr);
+    (void)api_->cuLinkDestroy(state);
+  }
+  if (code != CUDA_SUCCESS)
+    return options.failed(*api_, code, "a part cannot be compiled");
+  return options.info();
 }
 
 void modules::unload(const loaded& x) const {
@@ -171,11 +226,14 @@ void modules::unload(const loaded& x) const {
 }
 
 result<module_info> modules::load(module_id id,
-                                  std::span<const std::byte> image) {
+                                  std::span<const std::byte> image,
+                                  const jit_settings& how) {
+  jit_options options{how};
   loaded fresh;
-  if (auto ok = load(fresh, image); !ok)
+  if (auto ok = load(fresh, image, options); !ok)
     return ok.why();
   module_info out;
+  out.log = options.info();
   if (auto ok = list_kernels(fresh, out); !ok) {
     unload(fresh);
     return ok.why();

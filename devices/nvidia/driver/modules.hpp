@@ -10,14 +10,21 @@
 
 namespace vgpu::device::nvidia {
 
+class jit_options;
+
 /// Maps module handles and kernel indices to the driver's modules and kernels.
 /// The session's one thread makes all calls, except to prints().
 class modules {
 public:
   explicit modules(driver_ptr api) : api_(std::move(api)) {}
 
-  /// Loads a fatbin container, cubin or PTX text. Errors are the driver's.
-  result<module_info> load(module_id id, std::span<const std::byte> image);
+  /// Loads a fatbin container, cubin or PTX text. Errors are the driver's, and
+  /// their texts are its error log.
+  result<module_info> load(module_id id, std::span<const std::byte> image,
+                           const jit_settings& how);
+  /// Compiles a part that is linked later, and keeps nothing of it.
+  result<std::string> check(std::span<const std::byte> image,
+                            const jit_settings& how) const;
   /// Forgets the module. The returned function unloads it; the caller calls
   /// that function when no work uses the module any more.
   result<std::function<void()>> take(module_id id);
@@ -39,9 +46,10 @@ private:
     std::uint64_t variable_bytes = 0;
   };
 
-  status load(loaded& to, std::span<const std::byte> image) const;
-  status link(loaded& to,
-              std::span<const std::span<const std::byte>> parts) const;
+  status load(loaded& to, std::span<const std::byte> image,
+              jit_options& how) const;
+  status link(loaded& to, std::span<const std::span<const std::byte>> parts,
+              jit_options& how) const;
   void unload(const loaded& x) const;
   status list_kernels(loaded& from, module_info& to) const;
   kernel_info describe(CUfunction f) const;

@@ -84,8 +84,9 @@ public:
   status attach_host(device_address, std::uint64_t) override { return {}; }
   status detach_host(device_address, std::uint64_t) override { return {}; }
 
-  result<vgpu::device::module_info>
-  load_module(module_id id, std::span<const std::byte>) override {
+  result<vgpu::device::module_info> load_module(module_id id,
+                                                std::span<const std::byte>,
+                                                const jit_settings&) override {
     loading_->pass();
     vgpu::device::module_info info;
     info.kernels.push_back({"add", {{0, 8}, {8, 4}}, {}});
@@ -95,6 +96,14 @@ public:
                               reinterpret_cast<device_address>(variable_.get()),
                               sizeof(*variable_), false});
     return info;
+  }
+  /// Says how many options it got, or refuses a part with an odd one.
+  result<std::string> check_part(std::span<const std::byte>,
+                                 const jit_settings& how) override {
+    auto count = std::to_string(how.options.size());
+    if (how.options.size() % 2 != 0)
+      return cuda_fault(CUDA_ERROR_INVALID_PTX, "an odd number: " + count);
+    return count + " options";
   }
   status unload_module(module_id) override { return {}; }
   status set_kernel_attribute(module_id, std::uint32_t, int, int) override {

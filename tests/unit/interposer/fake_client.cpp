@@ -329,6 +329,16 @@ void fake_client::when_launched(std::function<void(const call::launch&)> f) {
   launched_ = std::move(f);
 }
 
+void fake_client::note_settings(std::span<const std::byte> bytes) {
+  auto got = decode_jit_settings(bytes);
+  settings_ = got ? *got : jit_settings{};
+}
+
+jit_settings fake_client::settings() {
+  std::lock_guard guard{mutex_};
+  return settings_;
+}
+
 void fake_client::take_conditions(bool yes) {
   std::lock_guard guard{mutex_};
   takes_conditions_ = yes;
@@ -362,7 +372,11 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
                 at(x.address, x.bytes), x.bytes);
     answer(r, CUDA_SUCCESS);
   } else if constexpr (std::is_same_v<Call, call::module_load>) {
+    note_settings(x.bytes);
     facts_into(r, x.facts);
+  } else if constexpr (std::is_same_v<Call, call::part_check>) {
+    note_settings(x.bytes);
+    answer(r, failure_);
   } else if constexpr (std::is_same_v<Call, call::module_facts>) {
     facts_into(r, x.facts);
   } else if constexpr (std::is_same_v<Call, call::launch>) {

@@ -2,6 +2,7 @@
 // the log with memory and no GPU.
 #pragma once
 
+#include "schema/base/jit_settings.hpp"
 #include "schema/log/session_area.hpp"
 #include "schema/wire/call_codec.hpp"
 
@@ -54,6 +55,8 @@ public:
   void hang_up();
 
   std::vector<seen_launch> launches();
+  /// Returns the compiler's options of the latest load or check of code.
+  jit_settings settings();
   /// Returns the number of records of each call number.
   std::map<std::uint16_t, int> counts();
   /// Calls `f` with each launch on the client's thread, in place of the kernel.
@@ -83,6 +86,7 @@ private:
   std::byte* at(device_address address, std::uint64_t bytes);
   void facts_into(const record& r, const call::arena_range& to);
   void encode(const record& r, const call::tensor_map_encode& x);
+  void note_settings(std::span<const std::byte> bytes);
 
   const fake_options options_;
   unique_fd listener_;
@@ -96,6 +100,7 @@ private:
   std::string text_;
   std::uint64_t text_position_ = 0;
   std::vector<seen_launch> launches_;
+  jit_settings settings_;
   std::map<std::uint16_t, int> counts_;
   std::map<device_address, std::vector<std::byte>> memory_;
   std::map<std::uint64_t, device_address> arrays_;

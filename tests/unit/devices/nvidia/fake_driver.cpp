@@ -218,6 +218,27 @@ std::vector<std::size_t> linked;
 // The number of texts among them.
 std::uint64_t linked_texts = 0;
 
+/// Holds the options of the latest compilation.
+std::map<int, std::uint64_t> compiled_with;
+
+/// Notes a compiler's options, and writes its logs.
+void note_options(unsigned count, const CUjit_option* options, void** values,
+                  const char* says) {
+  std::lock_guard guard{lock};
+  compiled_with.clear();
+  for (unsigned i = 0; i < count; ++i) {
+    compiled_with[options[i]] = reinterpret_cast<std::uintptr_t>(values[i]);
+    if (options[i] == CU_JIT_ERROR_LOG_BUFFER ||
+        options[i] == CU_JIT_INFO_LOG_BUFFER)
+      std::strcpy(static_cast<char*>(values[i]), says);
+  }
+}
+
+CUresult link_create(unsigned count, CUjit_option* options, void** values,
+                     CUlinkState*) {
+  note_options(count, options, values, "");
+  return CUDA_SUCCESS;
+}
 CUresult link_add(CUlinkState, CUjitInputType type, void* data,
                   std::size_t bytes, const char*, unsigned, CUjit_option*,
                   void**) {
@@ -561,14 +582,25 @@ CUresult map_moved(CUtensorMap* map, void* at) {
 
 std::uint64_t base_of_conditions = 0;
 
-CUresult load(CUmodule* out, const void* image, unsigned, CUjit_option*,
-              void**) {
+CUresult load(CUmodule* out, const void* image, unsigned count,
+              CUjit_option* options, void** values) {
   const auto* text = static_cast<const char*>(image);
+  auto says = text != nullptr && std::strstr(text, "talkative") != nullptr;
+  note_options(count, options, values, says ? "the driver's words" : "");
   if (text == nullptr || (std::strstr(text, "base_of_conditions") == nullptr &&
                           std::strstr(text, "delay") == nullptr))
     return CUDA_ERROR_NOT_SUPPORTED;
-  *out = reinterpret_cast<CUmodule>(std::uintptr_t{0xD0});
+  auto has_kernel = std::strstr(text, "with a kernel") != nullptr;
+  *out = reinterpret_cast<CUmodule>(std::uintptr_t{has_kernel ? 0xD1u : 0xD0u});
   return CUDA_SUCCESS;
+}
+/// Lists a kernel only where a text says so.
+CUresult count_kernels(unsigned* out, CUmodule in) {
+  *out = reinterpret_cast<std::uintptr_t>(in) == 0xD1 ? 1 : 0;
+  return CUDA_SUCCESS;
+}
+CUresult no_parameter() {
+  return CUDA_ERROR_INVALID_VALUE;
 }
 CUresult kernels_of(CUfunction* out, unsigned, CUmodule) {
   *out = reinterpret_cast<CUfunction>(std::uintptr_t{0xD8});
@@ -612,6 +644,13 @@ CUresult stream_attribute(CUstream, CUstreamAttrID which,
 }
 
 /// Stands for all functions that need no answer.
+/// Counts the attributes of the latest launch, and refuses more than one.
+unsigned launched_with = 0;
+CUresult launch_ex(const CUlaunchConfig* config, CUfunction, void**, void**) {
+  launched_with = config->numAttrs;
+  return config->numAttrs > 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
 CUresult nothing() {
   return CUDA_SUCCESS;
 }
@@ -681,7 +720,11 @@ void* find(std::string_view name) {
       {"cuCheckpointProcessUnlock", as(&process_unlock)},
       {"cuModuleLoadDataEx", as(&load)},
       {"cuModuleEnumerateFunctions", as(&kernels_of)},
+      {"cuModuleGetFunctionCount", as(&count_kernels)},
+      {"cuFuncGetParamInfo", as(&no_parameter)},
       {"cuLaunchKernel", as(&launch)},
+      {"cuLaunchKernelEx", as(&launch_ex)},
+      {"cuLinkCreate", as(&link_create)},
       {"cuLibraryLoadData", as(&refuse)},
   };
   for (auto& [key, function] : known)
@@ -790,6 +833,14 @@ std::uint64_t fake_linked(std::uint64_t* bytes) {
   for (auto x : linked)
     *bytes += x;
   return linked.size();
+}
+/// Returns the value of an option of the latest compilation, or 0.
+std::uint64_t fake_compiled_with(int option) {
+  std::lock_guard guard{lock};
+  return compiled_with[option];
+}
+unsigned fake_launched_with() {
+  return launched_with;
 }
 std::uint64_t fake_linked_texts() {
   std::lock_guard guard{lock};

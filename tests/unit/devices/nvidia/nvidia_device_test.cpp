@@ -69,6 +69,53 @@ BOOST_AUTO_TEST_CASE(a_part_of_text_is_linked_as_text) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
+// -- options of the compiler, hints of launches
+// ------------------------------------------------------------------
+
+BOOST_FIXTURE_TEST_SUITE(options, with_device)
+
+std::span<const std::byte> as_image(std::string_view text) {
+  return std::as_bytes(std::span{text});
+}
+
+BOOST_AUTO_TEST_CASE(a_programs_options_reach_the_compiler) {
+  auto option = call<std::uint64_t(int)>("fake_compiled_with");
+  jit_settings how{{{CU_JIT_MAX_REGISTERS, 32}}, {{"given", base}}};
+  auto got = dev->load_module(module_id{1}, as_image("talkative"), how);
+  BOOST_TEST(option(CU_JIT_MAX_REGISTERS) == 32U);
+  BOOST_TEST(option(CU_JIT_GLOBAL_SYMBOL_COUNT) == 1U);
+  BOOST_REQUIRE(!got.ok());
+  BOOST_TEST(got.why().what == "the driver's words");
+  // A part is given to a linker with the same options.
+  how.options[CU_JIT_MAX_REGISTERS] = 40;
+  auto checked = dev->check_part(as_image(".version 8.0 "), how);
+  BOOST_TEST(checked.ok());
+  BOOST_TEST(option(CU_JIT_MAX_REGISTERS) == 40U);
+}
+
+BOOST_AUTO_TEST_CASE(a_launch_with_a_refused_hint_is_made_without_it) {
+  auto attributes = call<unsigned()>("fake_launched_with");
+  auto loaded = dev->load_module(module_id{1}, as_image("delay with a kernel"));
+  BOOST_REQUIRE(loaded.ok());
+  launch_hint one;
+  one.attribute = CU_LAUNCH_ATTRIBUTE_PRIORITY;
+  launch what{.module = module_id{1},
+              .grid = {},
+              .block = {},
+              .cluster = {1, 1, 1},
+              .parameters = {}};
+  BOOST_TEST(dev->enqueue_launch(legacy_stream, what).ok());
+  BOOST_TEST(attributes() == 1U);
+  what.hints = {&one, 1};
+  BOOST_TEST(dev->enqueue_launch(legacy_stream, what).ok());
+  BOOST_TEST(attributes() == 1U); // the second try
+  what.cluster = {0, 0, 0};
+  BOOST_TEST(dev->enqueue_launch(legacy_stream, what).ok());
+  BOOST_TEST(attributes() == 1U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
 // -- finding the driver -------------------------------------------------------
 
 BOOST_AUTO_TEST_SUITE(driver)

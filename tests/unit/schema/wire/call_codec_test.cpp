@@ -76,6 +76,29 @@ BOOST_AUTO_TEST_CASE(a_launch_survives_with_its_parameters) {
   }));
 }
 
+BOOST_AUTO_TEST_CASE(a_load_with_and_without_options_survives) {
+  // A program that gives no options writes what earlier versions wrote.
+  call::module_load plain{.module = {{9}}, .image = {1, 2}, .facts = {3, 4}};
+  BOOST_TEST(decoded<call::module_load>(encoded(plain), [](auto& y, int) {
+    BOOST_TEST(y.bytes.empty());
+    BOOST_TEST(y.facts.bytes == 4u);
+  }));
+  std::vector<std::byte> options(24, std::byte{5});
+  auto with = plain;
+  with.bytes = options;
+  BOOST_TEST(decoded<call::module_load>(encoded(with), [&](auto& y, int) {
+    BOOST_TEST((std::equal(y.bytes.begin(), y.bytes.end(), options.begin(),
+                           options.end())));
+  }));
+  BOOST_TEST(decoded<call::part_check>(
+      encoded(
+          call::part_check{.image = {1, 2}, .text = {3, 4}, .bytes = options}),
+      [](auto& y, int) {
+        BOOST_TEST(y.text.offset == 3u);
+        BOOST_TEST(y.bytes.size() == 24u);
+      }));
+}
+
 BOOST_AUTO_TEST_CASE(the_words_are_those_that_the_library_writes) {
   std::vector<std::byte> parameters(37, std::byte{7});
   call::launch x{.stream = {{3}}, .module = {{9}}, .bytes = parameters};
