@@ -71,7 +71,6 @@ status end_worker(const std::string& guest_socket,
 status worker_fence::pass(const std::optional<control::lease>& former,
                           epoch next) const {
   constexpr std::chrono::milliseconds dies_within{5'000};
-  constexpr std::chrono::milliseconds margin{50};
   if (!former || former->epoch == next)
     return {};
   // Freeing its memory may take it any time.

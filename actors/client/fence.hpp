@@ -33,6 +33,11 @@ class worker_fence {
 public:
   using clock = std::chrono::steady_clock;
 
+  /// Says how long the fence waits beyond the lease's term. It exceeds the time
+  /// that a message may count as new after it was sent (client_silence.hpp):
+  /// 150 ms on a host that stands still, and the time on the network.
+  static constexpr std::chrono::milliseconds margin{200};
+
   /// Takes the id of this host, and how long a worker serves without a message
   /// from its client.
   worker_fence(std::string host, std::chrono::milliseconds lease_term)

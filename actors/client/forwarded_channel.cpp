@@ -51,7 +51,10 @@ link_options first_connection(const session_lease& lease) {
 } // namespace
 
 forwarded_channel::forwarded_channel(const forwarding_parts& parts)
-    : parts_(parts), first_(parts.zmq, first_connection(parts.lease)) {}
+    : parts_(parts), first_(parts.zmq, first_connection(parts.lease)),
+      attended_(clock::now(), parts.options.keepalive_every * 3 / 2,
+                parts.options.lease_term),
+      heard_(attended_.now()) {}
 
 bool forwarded_channel::has_room() const noexcept {
   return sent_ - executed_ < call_window;
@@ -219,7 +222,7 @@ bool forwarded_channel::hear(link_socket& from) {
                       : head.why().what);
     return true;
   }
-  heard_ = clock::now();
+  heard_ = attended_.now();
   spoke_ = true;
   if (&from == &first_)
     take(*head, in);
@@ -356,9 +359,11 @@ void forwarded_channel::keep_alive() {
   if (is_closed() || now < next_keepalive_)
     return;
   const auto& options = parts_.options;
+  // A client that stood still has not read yet what its worker sent.
+  attended_.attend(now);
   next_keepalive_ = now + options.keepalive_every;
   auto patience = spoke_ ? options.lease_term : options.first_word_within;
-  if (now - heard_ > patience)
+  if (attended_.now() - heard_ > patience)
     parts_.listener.suspect("its worker has been silent for " +
                             std::to_string(patience.count()) + " ms");
   if (!up_)

@@ -10,6 +10,7 @@
 #include "actors/client/worker_channel.hpp"
 #include "actors/link/link_socket.hpp"
 #include "actors/link/reorder_buffer.hpp"
+#include "policies/lifecycle/attention.hpp"
 
 #include <optional>
 
@@ -129,7 +130,10 @@ private:
   std::uint64_t unacknowledged_bytes_ = 0;
   reorder_buffer<answer_in_order> early_answers_;
 
-  clock::time_point heard_ = clock::now();
+  /// Holds the time in which this client could hear its worker. A step is
+  /// longer than the time between keepalives, each of which follows a reading.
+  policy::attention attended_;
+  clock::time_point heard_;
   bool spoke_ = false; // a message of the worker has arrived
   clock::time_point next_keepalive_{};
 

@@ -44,8 +44,7 @@ int milliseconds_until(share_clock::time_point then) {
 
 std::string share_socket_name(const share_secret& secret) {
   char out[64];
-  std::snprintf(out, sizeof(out), "vgpu-share-%016llx%016llx",
-                static_cast<unsigned long long>(secret.high),
+  std::snprintf(out, sizeof(out), "vgpu-share-%016llx",
                 static_cast<unsigned long long>(secret.low));
   return out;
 }

@@ -134,7 +134,9 @@ struct borrowed_thing {
 /// lends it (any more).
 result<borrowed_thing> borrow(share_kind kind, const share_name& what);
 
-/// Returns the socket's name, without the leading NUL.
+/// Returns the socket's name, without the leading NUL. Every user of the host
+/// can read the names of abstract sockets, so it tells only half of the secret.
+/// A caller shows the other half, 64 random bits, in its question.
 std::string share_socket_name(const share_secret& secret);
 
 } // namespace vgpu

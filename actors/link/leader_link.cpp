@@ -117,6 +117,12 @@ void take(choosing_ptr self, const link_event& event) {
     if (event.peer == choice.chosen())
       tell(self, link_event::kind::overrun);
     return;
+  case link_event::kind::looked:
+    // It comes after all that its link passed on.
+    if (self->state.looks)
+      tell(self, link_event::kind::looked);
+    self->state.looks = false;
+    return;
   }
 }
 
@@ -155,6 +161,14 @@ leader_link(choosing_ptr self, std::string peer,
         if (auto i = state.links.find(state.choice->chosen());
             i != state.links.end())
           self->send(i->second, out);
+      },
+      [self](const link_look&) {
+        auto& state = self->state;
+        auto i = state.links.find(state.choice->chosen());
+        if (i == state.links.end())
+          return tell(self, link_event::kind::looked);
+        state.looks = true;
+        self->send(i->second, link_look{self});
       },
   };
 }

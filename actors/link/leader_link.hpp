@@ -74,6 +74,8 @@ struct leader_link_state {
   std::map<std::string, link_actor> links;
   std::unique_ptr<leader_choice> choice;
   control_consumer consumer;
+  /// Tells whether the consumer waits for what the chosen link has to pass on.
+  bool looks = false;
 };
 
 /// Implements the actor that spawn_leader_link() spawns, over existing links.

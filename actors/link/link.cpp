@@ -3,10 +3,13 @@
 #include "actors/link/doorbell.hpp"
 #include "actors/link/link_socket.hpp"
 #include "actors/link/log.hpp"
+#include "actors/link/log_limit.hpp"
 #include "actors/link/printable.hpp"
 
 #include <atomic>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace vgpu {
 
@@ -79,6 +82,10 @@ private:
     receive_while([this] { return !mailbox().empty(); })(
         [this](Consumer& consumer) { consumer_ = std::move(consumer); },
         [this](sent_ptr& out) { send(*out); },
+        [this](link_look& x) {
+          looked_for_.push_back(std::move(x.asks));
+          passed_on_ = 0;
+        },
         [this](caf::exit_msg& msg) {
           running_ = false;
           fail_state(std::move(msg.reason));
@@ -97,8 +104,9 @@ private:
       report_connections();
       read_socket();
     } catch (const std::exception& e) {
-      spdlog::error("{}: could not take a message: {}", options_.name,
-                    e.what());
+      if (auto before = unreadable_.admits({}, log_limit::clock::now()))
+        spdlog::error("{}: could not take a message: {}{}", options_.name,
+                      e.what(), note_suppressed(*before));
     }
   }
 
@@ -121,13 +129,24 @@ private:
     for (int i = 0; i < socket_quantum; ++i) {
       auto in = socket_->receive();
       if (!in)
-        return;
+        return answer_looks();
+      if (!looked_for_.empty())
+        ++passed_on_;
       if constexpr (reads_envelopes)
         read_envelope(*in);
       else
         tell(std::move(in));
     }
     more_to_read_ = true;
+    // Nobody who keeps sending keeps a judge waiting.
+    if (passed_on_ >= options_.high_water)
+      answer_looks();
+  }
+
+  void answer_looks() {
+    for (auto& x : std::exchange(looked_for_, {}))
+      caf::anon_send(x, std::make_shared<const link_event>(
+                            link_event{link_event::kind::looked, {}}));
   }
 
   void read_envelope(const parcel& in) {
@@ -138,8 +157,11 @@ private:
       return;
     }
     auto& bad = std::get<control::unreadable>(what);
-    spdlog::warn("{}: dropped a message of {} that cannot be read: {}",
-                 options_.name, printable(in.peer()), bad.why);
+    auto now = log_limit::clock::now();
+    if (auto before = unreadable_.admits(in.peer(), now))
+      spdlog::warn("{}: dropped a message of {} that cannot be read: {}{}",
+                   options_.name, printable(in.peer()), bad.why,
+                   note_suppressed(*before));
     if (bad.request != 0)
       send(outgoing{
           in.peer(),
@@ -193,6 +215,10 @@ private:
   bool running_ = true;
   bool up_ = false;
   bool more_to_read_ = false;
+  log_limit unreadable_;
+  std::vector<control_consumer> looked_for_;
+  /// Counts the messages since somebody asked to look.
+  int passed_on_ = 0;
 };
 
 std::string help_for(const link_options& options) {

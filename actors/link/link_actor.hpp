@@ -40,6 +40,9 @@ struct link_event {
     unreachable,
     /// The link dropped a message to `peer` because the peer's queue is full.
     overrun,
+    /// Everything that had arrived when the consumer asked to look was passed
+    /// on. `peer` is empty.
+    looked,
   };
   kind what = kind::up;
   std::string peer;
@@ -61,13 +64,21 @@ using raw_consumer = caf::typed_actor<
     // A connection of the link changed.
     caf::reacts_to<link_event_ptr>>;
 
+/// Asks a link to pass on all that has arrived, and then to report
+/// link_event::kind::looked to `asks`.
+struct link_look {
+  control_consumer asks;
+};
+
 /// Sends and receives control-plane messages.
 using link_actor = caf::typed_actor<
     // The owner of the link names who listens to it. Before that the link reads
     // nothing.
     caf::reacts_to<control_consumer>,
     // The consumer sends a message to a peer.
-    caf::reacts_to<outgoing_ptr>>;
+    caf::reacts_to<outgoing_ptr>,
+    // The consumer is about to judge by what it has not heard.
+    caf::reacts_to<link_look>>;
 
 /// Sends and receives messages without reading them.
 using raw_link_actor = caf::typed_actor<
@@ -84,6 +95,8 @@ using leader_link_actor = caf::typed_actor<
     caf::reacts_to<control_consumer>,
     // The consumer sends a message to the leading manager.
     caf::reacts_to<outgoing_ptr>,
+    // The consumer is about to judge by what it has not heard.
+    caf::reacts_to<link_look>,
     // The link to one of the managers read a message.
     caf::reacts_to<incoming_ptr>,
     // The connection to one of the managers changed.
@@ -96,3 +109,4 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::dispatch_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::incoming_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::outgoing_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::link_event_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::link_look)

@@ -3,6 +3,7 @@
 #include "actors/link/log.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <iterator>
 #include <string_view>
@@ -16,6 +17,7 @@ namespace vgpu {
 
 namespace {
 
+using clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int monitored =
@@ -36,6 +38,12 @@ constexpr int tcp_connect_timeout_ms = 1000;
 /// a long message while it is still in the processor's cache. By default the
 /// kernel takes several MiB.
 constexpr int loopback_send_buffer = 512 << 10;
+
+/// Gives the number and the distance of the probes of a doubted descriptor. In
+/// their time the I/O thread tells the socket of a connection's end, which it
+/// does right after it reports it, on the busiest machine, too.
+constexpr int probes = 100;
+constexpr milliseconds between_probes{100};
 
 /// Returns the address at an end of a connection, without the port. Returns an
 /// empty string for a connection that does not use IP.
@@ -175,7 +183,9 @@ bool link_socket::sleep(int bell, bool wait) {
       {monitor_.handle(), 0, ZMQ_POLLIN, 0},
       {nullptr, bell, ZMQ_POLLIN, 0},
   };
-  zmq::poll(items, std::size(items), milliseconds{wait ? -1 : 0});
+  // No descriptor signals what a probe finds.
+  auto longest = doubted_.empty() ? milliseconds{-1} : between_probes;
+  zmq::poll(items, std::size(items), wait ? longest : milliseconds{0});
   return items[2].revents != 0;
 }
 
@@ -221,31 +231,81 @@ bool link_socket::receive_frames(zmq::message_t& peer, zmq::message_t& head,
     (void)socket_.recv(rest);
   head.rebuild();
   bulk.rebuild();
-  spdlog::warn("{}: dropped a message with {} frames too many", name_, extra);
+  if (auto before = malformed_.admits(peer.to_string(), clock::now()))
+    spdlog::warn("{}: dropped a message with {} frames too many{}", name_,
+                 extra, note_suppressed(*before));
   return true;
 }
 
+// -- the ends of connections --------------------------------------------------
+
+/// Records that a message of the peer came on this descriptor.
 void link_socket::remember(const std::string& peer, int fd) {
-  auto [i, is_new] = peer_on_.try_emplace(fd, peer);
-  if (is_new || i->second == peer)
+  auto& here = on_[fd];
+  if (!here.peers.insert(peer).second)
     return;
-  found_.push_back({link_event::kind::down, i->second});
-  i->second = peer;
-  ++stale_ends_[fd];
+  // The message may have waited since a former connection of the descriptor.
+  if (!here.stands || here.peers.size() > 1)
+    doubt(fd);
 }
 
-void link_socket::on_disconnect(int fd, std::vector<link_event>& out) {
-  if (!binds_) {
-    out.push_back({link_event::kind::down, endpoint_});
-    return;
+void link_socket::doubt(int fd) {
+  doubted_[fd] = probes;
+  next_probe_ = {};
+}
+
+/// Ends the connections whose descriptor has none any more. Where the kernel
+/// gave the descriptor to another connection before this was known, nothing
+/// tells which peer had which, and they are probed.
+void link_socket::end_connections(const std::set<int>& ended,
+                                  std::vector<link_event>& out) {
+  for (auto fd : ended) {
+    auto i = on_.find(fd);
+    if (i == on_.end())
+      continue;
+    if (i->second.stands) {
+      doubt(fd);
+      continue;
+    }
+    for (const auto& peer : i->second.peers)
+      out.push_back({link_event::kind::down, peer});
+    on_.erase(i);
+    doubted_.erase(fd);
   }
-  if (auto i = stale_ends_.find(fd); i != stale_ends_.end()) {
-    if (--i->second == 0)
-      stale_ends_.erase(i);
+}
+
+/// Probes the doubted descriptors whose time has come, and reports their peers
+/// that are gone.
+void link_socket::probe_doubted(std::vector<link_event>& out) {
+  if (doubted_.empty() || clock::now() < next_probe_)
     return;
+  next_probe_ = clock::now() + between_probes;
+  for (auto i = doubted_.begin(); i != doubted_.end();) {
+    auto here = on_.find(i->first);
+    if (here != on_.end())
+      std::erase_if(here->second.peers, [&](const std::string& peer) {
+        auto gone = is_gone(peer);
+        if (gone)
+          out.push_back({link_event::kind::down, peer});
+        return gone;
+      });
+    auto over = here == on_.end() || --i->second == 0;
+    i = over ? doubted_.erase(i) : std::next(i);
   }
-  if (auto node = peer_on_.extract(fd))
-    out.push_back({link_event::kind::down, node.mapped()});
+}
+
+/// Sends a message without content, which every link drops, to learn whether
+/// the peer has a connection.
+bool link_socket::is_gone(const std::string& peer) {
+  auto flags = zmq::send_flags::dontwait;
+  drained_ = false;
+  try {
+    if (socket_.send(zmq::buffer(peer), flags | zmq::send_flags::sndmore))
+      (void)socket_.send(zmq::message_t{}, flags);
+    return false;
+  } catch (const zmq::error_t& e) {
+    return e.num() == EHOSTUNREACH;
+  }
 }
 
 link_socket::sent link_socket::send(dispatch& out) {
@@ -268,7 +328,8 @@ link_socket::sent link_socket::send(dispatch& out) {
 }
 
 std::vector<link_event> link_socket::connection_changes() {
-  auto out = std::exchange(found_, {});
+  std::vector<link_event> out;
+  std::set<int> ended;
   zmq::message_t what;
   while (monitor_.recv(what, zmq::recv_flags::dontwait)) {
     zmq::message_t address;
@@ -282,13 +343,20 @@ std::vector<link_event> link_socket::connection_changes() {
     std::memcpy(&value, what.data<std::byte>() + sizeof(event), sizeof(value));
     if (event == ZMQ_EVENT_CONNECTED || event == ZMQ_EVENT_ACCEPTED)
       send_unpaced_within_host(value);
-    else if (event == ZMQ_EVENT_DISCONNECTED)
-      on_disconnect(value, out);
+    if (binds_ && event == ZMQ_EVENT_ACCEPTED) {
+      on_[value].stands = true;
+    } else if (binds_ && event == ZMQ_EVENT_DISCONNECTED) {
+      on_[value].stands = false;
+      ended.insert(value);
+    } else if (event == ZMQ_EVENT_DISCONNECTED)
+      out.push_back({link_event::kind::down, endpoint_});
     else if (!binds_ && event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
       out.push_back({link_event::kind::up, endpoint_});
     else if (!binds_ && event == ZMQ_EVENT_CONNECT_RETRIED)
       out.push_back({link_event::kind::unreachable, endpoint_});
   }
+  end_connections(ended, out);
+  probe_doubted(out);
   if (!out.empty()) {
     drained_ = false;
     // Reading the events makes the socket process the new connection before it

@@ -4,8 +4,11 @@
 
 #include "actors/link/frames.hpp"
 #include "actors/link/link.hpp"
+#include "actors/link/log_limit.hpp"
 
+#include <chrono>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,7 +77,11 @@ private:
   bool receive_frames(zmq::message_t& peer, zmq::message_t& head,
                       zmq::message_t& bulk);
   void remember(const std::string& peer, int fd);
-  void on_disconnect(int fd, std::vector<link_event>& out);
+  void end_connections(const std::set<int>& ended,
+                       std::vector<link_event>& out);
+  void doubt(int fd);
+  void probe_doubted(std::vector<link_event>& out);
+  bool is_gone(const std::string& peer);
 
   bool binds_;
   std::string name_;
@@ -82,11 +89,20 @@ private:
   std::uint16_t second_port_ = 0;
   zmq::socket_t socket_;
   zmq::socket_t monitor_;
-  // The peer on each descriptor of a bound socket. The kernel may reuse a
-  // descriptor before the monitor reports the end of its former connection.
-  std::map<int, std::string> peer_on_;
-  std::map<int, unsigned> stale_ends_;
-  std::vector<link_event> found_;
+  /// Describes a descriptor of a bound socket. The kernel may reuse it before
+  /// the end of its former connection is known, and messages of that one may
+  /// still be read later. So it may have several peers for a while.
+  struct connection {
+    /// Tells whether the latest event was its beginning.
+    bool stands = false;
+    std::set<std::string> peers;
+  };
+  std::map<int, connection> on_;
+  /// Holds the descriptors with peers that may be gone, and how often these are
+  /// probed yet.
+  std::map<int, int> doubted_;
+  std::chrono::steady_clock::time_point next_probe_{};
+  log_limit malformed_;
   /// Tells whether receive() found nothing and nothing was done since.
   bool drained_ = false;
 };

@@ -1,6 +1,7 @@
 #include "actors/manager/manager.hpp"
 
 #include "actors/link/log.hpp"
+#include "actors/manager/status_writer.hpp"
 #include "actors/records/records_json.hpp"
 
 #include <sys/random.h>
@@ -31,6 +32,11 @@ void lead(self_ptr self, const mandate& right, time_point now) {
       std::move(options), st.kept,
       [self](const std::string& peer, control::envelope what) {
         send(self, peer, std::move(what));
+      },
+      [self](const std::string& peer, std::uint64_t request,
+             status_view_ptr view) {
+        self->send(self->state.writer,
+                   status_order{peer, request, std::move(view)});
       },
       now);
   for (const auto& [peer, hello] : st.greeted)
@@ -102,6 +108,8 @@ void after_message(self_ptr self, time_point now) {
   if (stopping && st.race)
     st.race->resign(now);
   settle(self, now);
+  if (st.core && st.core->wants_look())
+    self->send(st.link, link_look{self});
   if (st.race ? st.race->over() : stopping)
     self->quit(caf::exit_reason::user_shutdown);
   else
@@ -123,6 +131,8 @@ void take(self_ptr self, const incoming& in, time_point now) {
 
 void take(self_ptr self, const link_event& event, time_point now) {
   auto& st = self->state;
+  if (event.what == link_event::kind::looked && st.core)
+    st.core->on_looked(now);
   if (event.what != link_event::kind::down)
     return;
   st.greeted.erase(event.peer);
@@ -130,10 +140,8 @@ void take(self_ptr self, const link_event& event, time_point now) {
     st.core->on_gone(event.peer, now);
 }
 
+/// Describes a manager that stands by.
 metrics_ptr describe(const manager_state& st, time_point now) {
-  if (st.core)
-    return std::make_shared<const metrics_snapshot>(metrics_snapshot{
-        st.core->status_json(), st.core->tallies(), st.core->usage_json()});
   auto nothing = nlohmann::json::array();
   auto uptime = std::chrono::duration<double>(now - st.started).count();
   return std::make_shared<const metrics_snapshot>(
@@ -177,8 +185,13 @@ manager_actor::behavior_type behavior_of(self_ptr self) {
           return self->quit(caf::exit_reason::user_shutdown);
         handle(self, [&](time_point now) { self->state.race->resign(now); });
       },
-      [self](const metrics_ask&) {
-        return describe(self->state, self->clock().now());
+      [self](const metrics_ask&) -> caf::result<metrics_ptr> {
+        auto& st = self->state;
+        if (!st.core)
+          return describe(st, self->clock().now());
+        return self->delegate(st.writer, metrics_order{st.core->status(),
+                                                       st.core->tallies(),
+                                                       st.core->usage_json()});
       },
       [self](caf::tick_atom) {
         auto& st = self->state;
@@ -199,6 +212,7 @@ void prepare(self_ptr self, manager_options options,
   st.options = std::move(options);
   st.kept = std::move(kept);
   st.link = std::move(link);
+  st.writer = self->spawn<caf::linked>(status_writer, st.link);
   st.started = self->clock().now();
 }
 

@@ -4,6 +4,7 @@
 #include "actors/manager/election/etcd_access.hpp"
 #include "actors/manager/manager_actor.hpp"
 #include "actors/manager/manager_core.hpp"
+#include "actors/manager/status_writer_actor.hpp"
 
 #include <caf/all.hpp>
 
@@ -32,6 +33,8 @@ struct manager_state {
   manager_options options;
   std::shared_ptr<store> kept;
   link_actor link;
+  /// Composes what the manager shows.
+  status_writer_actor writer;
   std::shared_ptr<etcd_access> etcd;
   /// Holds the candidate; null: the manager always leads.
   std::unique_ptr<election> race;

@@ -47,8 +47,10 @@ bool hand_over(const std::string& peer, const control::envelope& from,
 } // namespace
 
 manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
-                           sender send, time_point now)
-    : options_(std::move(options)), store_(std::move(kept)), clock_(now),
+                           sender send, status_teller tell_status,
+                           time_point now)
+    : options_(std::move(options)), store_(std::move(kept)),
+      clock_(now, options_.liveness),
       out_(std::move(send), options_.wall_time, clock_, state_),
       capacity_(options_, state_),
       accounts_(options_.wall_time, clock_, state_, out_),
@@ -67,7 +69,8 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
       balancer_(options_, clock_, state_, accounts_, moves_),
       nodes_(options_, clock_, state_, out_, capacity_, accounts_, numbers_,
              peers_, placement_, lifecycle_, settings_, reclaimer_),
-      report_(options_, clock_, state_, out_, accounts_, numbers_, peers_) {
+      report_(options_, clock_, state_, out_, accounts_, numbers_, peers_),
+      tell_status_(std::move(tell_status)) {
   note_idleness();
   ask_for_ticks();
   restore();
@@ -121,7 +124,7 @@ void manager_core::dispatch(const std::string& peer,
   } else if constexpr (std::is_same_v<T, control::worker_prepared>) {
     moves_.worker_prepared(peers_.node_of(peer), x);
   } else if constexpr (std::is_same_v<T, control::status_request>) {
-    out_.answer(peer, from.request, control::status_text{status_json()});
+    tell_status_(peer, from.request, report_.view());
   } else if constexpr (std::is_same_v<T, control::shutdown>) {
     shut_down(peer, from);
   } else if constexpr (std::is_same_v<T, control::refusal>) {
@@ -174,6 +177,12 @@ void manager_core::on_tick(time_point now) {
   balancer_.on_tick();
   out_.serve_waiters();
   note_idleness();
+  ask_for_ticks();
+}
+
+void manager_core::on_looked(time_point now) {
+  clock_.advance(now);
+  nodes_.looked();
   ask_for_ticks();
 }
 

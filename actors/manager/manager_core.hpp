@@ -24,6 +24,7 @@
 #include "actors/manager/status_report.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,10 +38,13 @@ namespace vgpu {
 class manager_core {
 public:
   using sender = outbox::sender;
+  /// Takes a peer's request for the status, and the copy to make it from.
+  using status_teller = std::function<void(
+      const std::string& peer, std::uint64_t request, status_view_ptr view)>;
 
   /// Keeps nothing beyond its life where `kept` is null.
   manager_core(manager_options options, std::shared_ptr<store> kept,
-               sender send, time_point now);
+               sender send, status_teller tell_status, time_point now);
   manager_core(const manager_core&) = delete;
   manager_core& operator=(const manager_core&) = delete;
 
@@ -50,6 +54,11 @@ public:
   void on_gone(const std::string& peer, time_point now);
   /// Call it at next_deadline(), or at any time.
   void on_tick(time_point now);
+  /// Returns true once where the caller must have the link pass on all that has
+  /// arrived, and call on_looked() after it.
+  bool wants_look() noexcept { return nodes_.wants_look(); }
+  /// Judges those whose messages would have been passed on by now.
+  void on_looked(time_point now);
   /// Returns when the next tick is due at the latest; unset: none is due.
   std::optional<time_point> next_deadline() const noexcept {
     return clock_.next_due();
@@ -65,8 +74,7 @@ public:
   /// idle for too long.
   bool stopping() const noexcept { return stopping_; }
   std::uint64_t incarnation() const noexcept { return peers_.incarnation(); }
-  /// Returns the status as `vgpu status --json` prints it.
-  std::string status_json() const { return report_.json(); }
+  status_view_ptr status() const { return report_.view(); }
   /// Returns usage_book::summary() by user, as a text.
   std::string usage_json() const { return accounts_.usage_json(); }
   /// Returns the counts of events since this manager began.
@@ -105,6 +113,7 @@ private:
   balancer balancer_;
   node_registry nodes_;
   status_report report_;
+  status_teller tell_status_;
 
   bool stopping_ = false;
   /// Says since when there is neither a client nor a session.

@@ -76,11 +76,11 @@ void node_registry::handle(const std::string& peer,
   }
   auto was_alive = node.state == node_stage::alive;
   node.peer = peer;
-  node.seen = {clock_.now(), {}};
+  node.seen = {clock_.attended()};
   node.state = node_stage::alive;
   node.draining = state_.drained.contains(x.name);
   capacity_.nodes_changed();
-  clock_.due(policy::lost_at(node.seen, options_.liveness));
+  clock_.due_attended(policy::lost_at(node.seen, options_.liveness));
   if (!was_alive)
     out_.emit(event_kind::node_joined,
               x.name + " joined with " + std::to_string(x.pgpus.size()) +
@@ -174,13 +174,13 @@ void node_registry::reconcile_listed(const node_record& node,
 void node_registry::note_unclaimed(const std::string& node,
                                    const control::running_session& x) {
   auto until = clock_.started() + options_.restart_grace;
-  if (clock_.now() >= until)
+  if (clock_.attended() >= until)
     return lifecycle_.fence(
         node, x.session, x.epoch,
         "no such session is recorded: its worker is stopped");
   numbers_.note_numbers(x.session, x.vgpu);
   state_.unclaimed[x.session] = {node, x, until};
-  clock_.due(until);
+  clock_.due_attended(until);
 }
 
 // -- reports of nodes ---------------------------------------------------------
@@ -198,7 +198,7 @@ void node_registry::handle(const std::string& peer,
   }
   if (i->second.seen.closed)
     capacity_.nodes_changed();
-  i->second.seen = {clock_.now(), {}};
+  i->second.seen = {clock_.attended()};
   for (const auto& load : x.sessions) {
     accounts_.note_use(load);
     auto* session = state_.find(load.session);
@@ -283,9 +283,9 @@ void node_registry::node_leaves(const std::string& name) {
 void node_registry::connection_gone(const std::string& peer) {
   for (auto& [name, node] : state_.nodes)
     if (node.peer == peer && node.state == node_stage::alive) {
-      node.seen.closed = clock_.now();
+      node.seen.closed = clock_.attended();
       capacity_.nodes_changed();
-      clock_.due(policy::lost_at(node.seen, options_.liveness));
+      clock_.due_attended(policy::lost_at(node.seen, options_.liveness));
     }
 }
 
@@ -310,25 +310,84 @@ void node_registry::lose(node_record& node, node_stage state,
   }
 }
 
+// -- silence ------------------------------------------------------------------
+
 void node_registry::on_tick() {
-  for (auto& [name, node] : state_.nodes) {
-    if (node.state == node_stage::alive &&
-        policy::is_lost(node.seen, clock_.now(), options_.liveness))
-      lose(node, node_stage::lost,
-           node.seen.closed ? "its connection closed" : "it fell silent");
-    else if (node.state == node_stage::expected &&
-             clock_.now() >= node.expected_until)
-      lose(node, node_stage::lost,
-           "it did not come back after the manager's restart");
+  // A connection's messages are read before its silence is believed.
+  if (looking_ == look::none && any_overdue(clock_.attended())) {
+    looking_ = look::wanted;
+    look_from_ = clock_.attended();
   }
 }
 
+bool node_registry::wants_look() noexcept {
+  if (looking_ != look::wanted)
+    return false;
+  looking_ = look::under_way;
+  return true;
+}
+
+bool node_registry::is_overdue(const node_record& node,
+                               time_point attended) const {
+  return node.state == node_stage::alive
+             ? policy::is_lost(node.seen, attended, options_.liveness)
+             : node.state == node_stage::expected &&
+                   attended >= node.expected_until;
+}
+
+bool node_registry::any_overdue(time_point attended) const {
+  return std::ranges::any_of(state_.nodes, [&](const auto& x) {
+    return is_overdue(x.second, attended);
+  });
+}
+
+void node_registry::looked() {
+  if (std::exchange(looking_, look::none) != look::under_way)
+    return;
+  auto doubts = doubts_silence();
+  for (auto& [name, node] : state_.nodes) {
+    // What became due since the look began waits for the next one.
+    if (!is_overdue(node, look_from_))
+      continue;
+    if (node.state == node_stage::expected)
+      lose(node, node_stage::lost,
+           "it did not come back after the manager's restart");
+    else if (doubts && !node.seen.doubted)
+      node.seen.doubted = clock_.attended();
+    else
+      lose(node, node_stage::lost,
+           node.seen.closed ? "its connection closed" : "it fell silent");
+  }
+}
+
+/// Returns whether this manager, or its network, is likelier to be the cause of
+/// a silence than the nodes are.
+bool node_registry::doubts_silence() const {
+  std::size_t alive = 0;
+  std::size_t silent = 0;
+  for (const auto& [name, node] : state_.nodes)
+    if (node.state == node_stage::alive) {
+      ++alive;
+      silent +=
+          policy::is_silent(node.seen, clock_.attended(), options_.liveness);
+    }
+  auto mass = policy::is_mass_silence(silent, alive);
+  auto late = !clock_.settled();
+  if (mass || late)
+    spdlog::warn("{} of {} nodes are silent{}: waiting for them once more",
+                 silent, alive,
+                 late ? ", but this process stood still" : " at once");
+  return mass || late;
+}
+
 void node_registry::ask_for_ticks() const {
+  if (looking_ != look::none)
+    return;
   for (const auto& [name, node] : state_.nodes) {
     if (node.state == node_stage::alive)
-      clock_.due(policy::lost_at(node.seen, options_.liveness));
+      clock_.due_attended(policy::lost_at(node.seen, options_.liveness));
     else if (node.state == node_stage::expected)
-      clock_.due(node.expected_until);
+      clock_.due_attended(node.expected_until);
   }
 }
 

@@ -48,8 +48,13 @@ public:
   void node_leaves(const std::string& name);
   /// Handles a closed connection, which may be a node's.
   void connection_gone(const std::string& peer);
-  /// Marks nodes that are lost by now.
+  /// Finds nodes that may be lost by now.
   void on_tick();
+  /// Returns true once where all messages that wait at the link must be read
+  /// before nodes are judged. Then call looked() when they were handled.
+  bool wants_look() noexcept;
+  /// Marks nodes as lost that are silent though the link was read.
+  void looked();
   /// Asks the clock for a tick when the next node may be lost.
   void ask_for_ticks() const;
 
@@ -65,6 +70,9 @@ private:
             const std::string& why);
   session_record* session_at(const std::string& node, session_id id,
                              vgpu::epoch of);
+  bool is_overdue(const node_record& node, time_point attended) const;
+  bool any_overdue(time_point attended) const;
+  bool doubts_silence() const;
 
   const manager_options& options_;
   manager_clock& clock_;
@@ -78,6 +86,12 @@ private:
   session_lifecycle& lifecycle_;
   vgpu_settings& settings_;
   idle_reclaimer& reclaimer_;
+
+  /// Says how far the reading of the link is that precedes a judgement.
+  enum class look { none, wanted, under_way };
+  look looking_ = look::none;
+  /// Holds the attended time at which it was wanted.
+  time_point look_from_;
 };
 
 } // namespace vgpu

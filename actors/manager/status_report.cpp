@@ -4,10 +4,11 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <utility>
+#include <vector>
 
 namespace vgpu {
 
@@ -15,27 +16,35 @@ using nlohmann::json;
 
 namespace {
 
-bool holds(const session_record& x, const std::string& node,
-           std::uint32_t pgpu) {
-  return x.placed() && x.where.node == node &&
-         std::count(x.where.pgpus.begin(), x.where.pgpus.end(), pgpu) != 0;
+/// Names the pGPUs by node and ordinal, and holds their sessions.
+using holders = std::map<std::pair<std::string, std::uint32_t>,
+                         std::vector<const session_record*>>;
+
+holders holders_of(const status_view& view) {
+  holders out;
+  for (const auto& [x, used] : view.sessions)
+    if (x.placed())
+      for (auto ordinal :
+           std::set<std::uint32_t>(x.where.pgpus.begin(), x.where.pgpus.end()))
+        out[{x.where.node, ordinal}].push_back(&x);
+  return out;
 }
 
-json describe_pgpu(const control::pgpu& pgpu, const std::string& node,
-                   const std::map<session_id, session_record>& sessions) {
+json describe_pgpu(const status_pgpu& pgpu, const std::string& node,
+                   const holders& all) {
   auto ids = json::array();
   auto used = std::uint64_t{0};
   auto load = 0.0;
-  for (const auto& [id, x] : sessions)
-    if (holds(x, node, pgpu.ordinal)) {
-      ids.push_back(id.value);
-      used += x.load.memory_bytes;
-      load += x.measured.load.value_or(0);
+  if (auto here = all.find({node, pgpu.ordinal}); here != all.end())
+    for (const auto* x : here->second) {
+      ids.push_back(x->id.value);
+      used += x->load.memory_bytes;
+      load += x->measured.load.value_or(0);
     }
   return {{"ordinal", pgpu.ordinal},
           {"backend", pgpu.backend},
-          {"name", pgpu.facts.name},
-          {"memory", pgpu.facts.total_memory},
+          {"name", pgpu.name},
+          {"memory", pgpu.memory},
           {"used", used},
           {"load", load},
           {"state", control::name_of(pgpu.state)},
@@ -74,15 +83,16 @@ json describe_session(const session_record& x, const control::usage& used) {
       {"usage", bill_of(used)}};
 }
 
-json describe_nodes(const cluster_state& state) {
+json describe_nodes(const status_view& view) {
+  auto all = holders_of(view);
   auto out = json::array();
-  for (const auto& [name, node] : state.nodes) {
+  for (const auto& node : view.nodes) {
     auto pgpus = json::array();
-    for (const auto& pgpu : node.info.pgpus)
-      pgpus.push_back(describe_pgpu(pgpu, name, state.sessions));
-    out.push_back({{"name", name},
-                   {"host", node.info.host},
-                   {"pid", node.info.pid},
+    for (const auto& pgpu : node.pgpus)
+      pgpus.push_back(describe_pgpu(pgpu, node.name, all));
+    out.push_back({{"name", node.name},
+                   {"host", node.host},
+                   {"pid", node.pid},
                    {"state", name_of(node.state)},
                    {"draining", node.draining},
                    {"pgpus", std::move(pgpus)}});
@@ -91,9 +101,9 @@ json describe_nodes(const cluster_state& state) {
 }
 
 /// Lists each vGPU with the sessions that use it.
-json describe_vgpus(const cluster_state& state, const accounts& books) {
+json describe_vgpus(const status_view& view) {
   std::map<vgpu_id, json> vgpus;
-  for (const auto& [id, x] : state.sessions) {
+  for (const auto& [x, used] : view.sessions) {
     auto& entry = vgpus[x.vgpu];
     if (entry.is_null())
       entry = {{"id", x.vgpu.value},
@@ -104,11 +114,21 @@ json describe_vgpus(const cluster_state& state, const accounts& books) {
                {"gpus", x.spec.gpus},
                {"protection", name_of(x.spec.protection)},
                {"sessions", json::array()}};
-    entry["sessions"].push_back(describe_session(x, books.of(id)));
+    entry["sessions"].push_back(describe_session(x, used));
   }
   auto out = json::array();
   for (auto& [id, entry] : vgpus)
     out.push_back(std::move(entry));
+  return out;
+}
+
+status_node copy_of(const node_record& x) {
+  status_node out{x.info.name, x.info.host, x.info.pid,
+                  x.state,     x.draining,  {}};
+  for (const auto& each : x.info.pgpus)
+    out.pgpus.push_back({each.ordinal, each.backend, each.facts.name,
+                         each.facts.total_memory, each.state, each.policy,
+                         each.quantum_us});
   return out;
 }
 
@@ -122,21 +142,37 @@ status_report::status_report(const manager_options& options,
     : options_(options), clock_(clock), state_(state), out_(out),
       accounts_(books), numbers_(numbers), peers_(peers) {}
 
-std::string status_report::json() const {
-  auto uptime =
+status_view_ptr status_report::view() const {
+  status_view out;
+  out.endpoint = options_.endpoint;
+  out.placement = options_.placement_name;
+  out.incarnation = peers_.incarnation();
+  out.term = numbers_.right().term;
+  out.nodes_may_come = numbers_.nodes_may_come();
+  out.uptime =
       std::chrono::duration<double>(clock_.now() - clock_.started()).count();
+  out.last_event = out_.last_event();
+  for (const auto& [name, node] : state_.nodes)
+    out.nodes.push_back(copy_of(node));
+  out.sessions.reserve(state_.sessions.size());
+  for (const auto& [id, x] : state_.sessions)
+    out.sessions.emplace_back(x, accounts_.of(id));
+  return std::make_shared<const status_view>(std::move(out));
+}
+
+std::string to_json(const status_view& x) {
   return to_line({{"manager",
-                   {{"endpoint", options_.endpoint},
-                    {"placement", options_.placement_name},
-                    {"incarnation", peers_.incarnation()},
+                   {{"endpoint", x.endpoint},
+                    {"placement", x.placement},
+                    {"incarnation", x.incarnation},
                     {"leads", true},
-                    {"term", numbers_.right().term},
-                    {"nodes_may_come", numbers_.nodes_may_come()},
+                    {"term", x.term},
+                    {"nodes_may_come", x.nodes_may_come},
                     {"pid", ::getpid()},
-                    {"uptime", uptime},
-                    {"events", out_.last_event()}}},
-                  {"nodes", describe_nodes(state_)},
-                  {"vgpus", describe_vgpus(state_, accounts_)}});
+                    {"uptime", x.uptime},
+                    {"events", x.last_event}}},
+                  {"nodes", describe_nodes(x)},
+                  {"vgpus", describe_vgpus(x)}});
 }
 
 } // namespace vgpu

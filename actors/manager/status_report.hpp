@@ -9,11 +9,56 @@
 #include "actors/manager/cluster/peer_registry.hpp"
 #include "actors/manager/cluster/term_numbers.hpp"
 
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace vgpu {
 
-/// Composes the cluster's status as JSON. It changes nothing. Not thread-safe.
+/// Describes a pGPU in the status.
+struct status_pgpu {
+  std::uint32_t ordinal = 0;
+  std::string backend;
+  std::string name;
+  std::uint64_t memory = 0;
+  control::pgpu_health state{};
+  std::string policy;
+  std::uint32_t quantum_us = 0;
+};
+
+/// Describes a node in the status.
+struct status_node {
+  std::string name;
+  std::string host;
+  std::uint32_t pid = 0;
+  node_record::stage state{};
+  bool draining = false;
+  std::vector<status_pgpu> pgpus;
+};
+
+/// Holds a copy of all that the status shows. Composing a large cluster's
+/// status takes long, and the manager hears nobody meanwhile, so another actor
+/// does it with this copy.
+struct status_view {
+  std::string endpoint;
+  std::string placement;
+  std::uint64_t incarnation = 0;
+  std::uint64_t term = 0;
+  bool nodes_may_come = false;
+  double uptime = 0; // seconds
+  std::uint64_t last_event = 0;
+  std::vector<status_node> nodes;
+  /// Holds the sessions in the order of their numbers, with their accounts.
+  std::vector<std::pair<session_record, control::usage>> sessions;
+};
+using status_view_ptr = std::shared_ptr<const status_view>;
+
+/// Returns the status as `vgpu status --json` prints it.
+std::string to_json(const status_view& x);
+
+/// Copies what the status shows. It changes nothing. Not thread-safe.
 class status_report {
 public:
   status_report(const manager_options& options, const manager_clock& clock,
@@ -23,8 +68,7 @@ public:
   status_report(const status_report&) = delete;
   status_report& operator=(const status_report&) = delete;
 
-  /// Returns the status as `vgpu status --json` prints it.
-  std::string json() const;
+  status_view_ptr view() const;
 
 private:
   const manager_options& options_;

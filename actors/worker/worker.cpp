@@ -107,6 +107,7 @@ void take(self_ptr self, const link_event& change) {
     st.node_gone();
     return;
   case link_event::kind::overrun:
+  case link_event::kind::looked:
     return;
   }
 }

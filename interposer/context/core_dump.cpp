@@ -8,6 +8,8 @@
 
 #include <unistd.h>
 
+#include "schema/base/environment.hpp"
+
 namespace vgpu::interposer {
 
 namespace {
@@ -119,7 +121,7 @@ void core_dump_settings::values::set_flag(CUcoredumpSettings which,
 core_dump_settings::values core_dump_settings::values::of_environment() {
   values out;
   auto given = [&](const char* name, CUcoredumpSettings which) {
-    const auto* text = std::getenv(name);
+    const auto* text = environment_value(name);
     out.decided[which] = text != nullptr;
     return text;
   };

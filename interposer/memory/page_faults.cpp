@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "schema/base/environment.hpp"
+
 namespace vgpu::interposer {
 
 namespace {
@@ -143,7 +145,7 @@ std::optional<page_faults::touch> page_faults::next() noexcept {
 }
 
 fault_service permitted_fault_service() noexcept {
-  const auto* text = std::getenv("VGPU_MANAGED_FAULTS");
+  const auto* text = environment_value("VGPU_MANAGED_FAULTS");
   std::string_view name{text == nullptr ? "" : text};
   if (name == "signal")
     return fault_service::signal;

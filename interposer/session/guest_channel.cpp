@@ -3,6 +3,7 @@
 #include "interposer/session/client_start.hpp"
 #include "interposer/session/process.hpp"
 #include "schema/base/endpoints.hpp"
+#include "schema/base/environment.hpp"
 #include "schema/wire/guest.capnp.h"
 #include "schema/wire/guest_hello.hpp"
 #include "schema/wire/message_codec.hpp"
@@ -39,7 +40,7 @@ constexpr std::size_t most_descriptors = 16;
 constexpr std::size_t packet_limit = std::size_t{1} << 20;
 
 std::string environment(const char* name, const std::string& otherwise) {
-  const auto* text = std::getenv(name);
+  const auto* text = environment_value(name);
   return text == nullptr || *text == '\0' ? otherwise : std::string{text};
 }
 

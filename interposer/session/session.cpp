@@ -4,6 +4,7 @@
 #include "interposer/session/session_part.hpp"
 #include "interposer/session/visible_devices.hpp"
 #include "interposer/session/write_all.hpp"
+#include "schema/base/environment.hpp"
 #include "schema/base/sizes.hpp"
 
 #include <xxhash.h>
@@ -40,7 +41,7 @@ std::uint64_t physical_memory() {
 /// VGPU_JOURNAL, or a quarter of the machine's memory.
 result<std::uint64_t> journal_capacity() {
   auto wanted = std::min(physical_memory() / 4, std::uint64_t{16} << 30);
-  if (const auto* text = std::getenv("VGPU_JOURNAL"); text != nullptr) {
+  if (const auto* text = environment_value("VGPU_JOURNAL"); text != nullptr) {
     auto given = parse_size(text);
     if (!given)
       return fault{fault_kind::usage, "VGPU_JOURNAL: " + given.why().what};
@@ -99,7 +100,7 @@ result<std::unique_ptr<session>> session::open() {
       new session(std::move(*area), std::move(doorbell),
                   polling->limits(busy_poll_where_scarce))};
   self->states_ = state_places::create(state_folder());
-  const auto* protect = std::getenv("VGPU_PROTECT");
+  const auto* protect = environment_value("VGPU_PROTECT");
   if (protect != nullptr && std::string_view{protect} == "none")
     self->area_.header().protection_level.store(
         static_cast<std::uint32_t>(protection::none));

@@ -3,6 +3,7 @@
 #include "actors/link/leader_link.hpp"
 #include "actors/link/printable.hpp"
 #include "nodes/support/paths.hpp"
+#include "nodes/support/run_dir.hpp"
 #include "nodes/support/version.hpp"
 #include "schema/base/cuda_fault.hpp"
 
@@ -54,6 +55,8 @@ result<std::unique_ptr<command_client>>
 command_client::connect(const std::string& endpoint, milliseconds patience,
                         milliseconds absence) {
   if (auto good = check_endpoints(endpoint); !good)
+    return good.why();
+  if (auto good = check_own_cluster(endpoint); !good)
     return good.why();
   std::unique_ptr<command_client> out{new command_client{endpoint}};
   if (auto opened = out->open(patience, absence); !opened)

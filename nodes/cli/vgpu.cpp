@@ -1,6 +1,7 @@
 // vgpu: the command.
 #include "actors/link/log.hpp"
 #include "nodes/cli/command_client.hpp"
+#include "nodes/cli/shown_output.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
 #include "nodes/support/paths.hpp"
 #include "nodes/support/version.hpp"
@@ -50,6 +51,8 @@ int order(const std::string& me, const target& where, control::body what,
 
 int main(int argc, char** argv) {
   using namespace vgpu::command;
+  vgpu::shown_output out{std::cout};
+  vgpu::shown_output errors{std::cerr};
   CLI::App app{"Runs CUDA programs on virtual GPUs, and manages the cluster "
                "that provides them.",
                "vgpu"};

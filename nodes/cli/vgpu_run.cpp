@@ -4,6 +4,7 @@
 #include "nodes/cli/vgpu_commands.hpp"
 #include "nodes/cluster/embedded_cluster.hpp"
 #include "nodes/support/paths.hpp"
+#include "nodes/support/run_dir.hpp"
 #include "policies/placement/admission.hpp"
 #include "schema/base/busy_poll.hpp"
 #include "schema/base/endpoints.hpp"
@@ -329,6 +330,9 @@ int run(run_options& x) {
   if (!named.empty())
     if (auto good = check_endpoints(named); !good)
       return complain(run_name, good.why().what, wrong_usage);
+  if (auto good = check_own_cluster(endpoint_in(x.run_dir));
+      named.empty() && !good)
+    return complain(run_name, good.why().what);
   if (named.empty() && somebody_listens(endpoint_in(x.run_dir)))
     named = endpoint_in(x.run_dir);
   if (named.empty())

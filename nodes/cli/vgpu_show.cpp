@@ -1,4 +1,5 @@
 // `vgpu status` and `vgpu events`.
+#include "actors/link/printable.hpp"
 #include "actors/records/records_json.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
@@ -31,18 +32,23 @@ struct show_options {
   std::string endpoint() const { return where.endpoint(); }
 };
 
+/// Returns a peer's text in a form that takes one line.
+std::string text(const json& x) {
+  return shown(text_of(x));
+}
+
 // -- status -------------------------------------------------------------------
 
 void print_node(const json& node) {
-  std::cout << "node " << text_of(node["name"]) << "  "
-            << text_of(node["state"]) << "  process " << node["pid"] << "\n";
+  std::cout << "node " << text(node["name"]) << "  " << text(node["state"])
+            << "  process " << node["pid"] << "\n";
   for (const auto& pgpu : node["pgpus"])
-    std::cout << "  pGPU " << pgpu["ordinal"] << "  " << text_of(pgpu["name"])
-              << "  " << text_of(pgpu["state"]) << "  "
-              << show_size(pgpu["used"]) << " of " << show_size(pgpu["memory"])
-              << " used  " << pgpu["sessions"].size() << " session(s)  load "
+    std::cout << "  pGPU " << pgpu["ordinal"] << "  " << text(pgpu["name"])
+              << "  " << text(pgpu["state"]) << "  " << show_size(pgpu["used"])
+              << " of " << show_size(pgpu["memory"]) << " used  "
+              << pgpu["sessions"].size() << " session(s)  load "
               << std::round(pgpu["load"].get<double>() * 10) / 10 << "  "
-              << text_of(pgpu["policy"]) << ", quantum " << pgpu["quantum_ms"]
+              << text(pgpu["policy"]) << ", quantum " << pgpu["quantum_ms"]
               << " ms\n";
 }
 
@@ -63,16 +69,16 @@ void print_vgpu(const json& vgpu, bool detail) {
             << "  limit " << vgpu["limit"] << "  priority " << vgpu["priority"]
             << "  memory "
             << (vgpu["memory"] == 0u ? "by share" : show_size(vgpu["memory"]))
-            << "  protection " << text_of(vgpu["protection"]) << "\n";
+            << "  protection " << text(vgpu["protection"]) << "\n";
   for (const auto& session : vgpu["sessions"]) {
-    std::cout << "  session " << session["id"] << "  "
-              << text_of(session["state"]) << "  epoch " << session["epoch"];
-    if (!text_of(session["node"]).empty())
-      std::cout << "  on " << text_of(session["node"]) << " pGPU "
+    std::cout << "  session " << session["id"] << "  " << text(session["state"])
+              << "  epoch " << session["epoch"];
+    if (!text(session["node"]).empty())
+      std::cout << "  on " << text(session["node"]) << " pGPU "
                 << session["pgpus"].dump();
-    if (!text_of(session["waiting_because"]).empty())
-      std::cout << " (" << text_of(session["waiting_because"]) << ")";
-    std::cout << "  " << text_of(session["program"]) << " [" << session["pid"]
+    if (!text(session["waiting_because"]).empty())
+      std::cout << " (" << text(session["waiting_because"]) << ")";
+    std::cout << "  " << text(session["program"]) << " [" << session["pid"]
               << "]  " << show_size(session["memory"]) << "  "
               << session["calls"] << " calls\n";
     if (detail)
@@ -93,7 +99,7 @@ int status(const show_options& x) {
     return succeeded;
   }
   auto all = json::parse(answer);
-  std::cout << "manager at " << text_of(all["manager"]["endpoint"]);
+  std::cout << "manager at " << text(all["manager"]["endpoint"]);
   if (all["manager"].value("term", 0u) != 0)
     std::cout << "  leads, term " << all["manager"]["term"];
   std::cout << "  process " << all["manager"]["pid"] << "  up "
@@ -125,12 +131,12 @@ void print(const control::event& x, bool as_json) {
     std::cout << to_line(to_json(x)) << "\n";
     return;
   }
-  std::cout << clock_time(x.time) << "  " << x.kind;
+  std::cout << clock_time(x.time) << "  " << shown(x.kind);
   if (x.session)
     std::cout << "  session " << x.session.value;
   if (x.epoch)
     std::cout << " epoch " << x.epoch.value;
-  std::cout << "  " << x.text;
+  std::cout << "  " << shown(x.text);
   if (x.calls != 0)
     std::cout << "  " << x.calls << " calls";
   if (x.bytes != 0)

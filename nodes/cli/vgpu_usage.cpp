@@ -1,4 +1,5 @@
 // `vgpu usage`: shows the accounts.
+#include "actors/link/printable.hpp"
 #include "actors/records/records_json.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
@@ -119,7 +120,7 @@ void print_csv(const json& all, const std::string& by) {
   for (const auto& entry : all.at("entries")) {
     std::string line;
     for (const auto& name : names_of(by))
-      line += csv(text_of(entry.at(name))) + ",";
+      line += csv(shown(text_of(entry.at(name)))) + ",";
     for (const auto* name : numbers)
       line += entry.at(name).dump() + ",";
     line.pop_back();
@@ -142,7 +143,8 @@ void print_table(const json& all, const std::string& by) {
     auto& row = rows.emplace_back();
     for (const auto& name : names)
       // A row that folds several sessions has no number.
-      row.push_back(entry.at(name) == 0u ? "-" : text_of(entry.at(name)));
+      row.push_back(entry.at(name) == 0u ? "-"
+                                         : shown(text_of(entry.at(name))));
     row.push_back(seconds(entry.at("device_seconds")));
     row.push_back(seconds(entry.at("replay_seconds")));
     row.push_back(show_size(entry.at("bytes_to_device")));

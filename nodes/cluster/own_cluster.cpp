@@ -2,6 +2,7 @@
 
 #include "nodes/cluster/cluster_launcher.hpp"
 #include "nodes/support/paths.hpp"
+#include "nodes/support/run_dir.hpp"
 #include "schema/base/endpoints.hpp"
 
 #include <cstdint>
@@ -19,8 +20,10 @@ constexpr unsigned gpus = 8;
 
 result<std::string> own_cluster() {
   cluster_options shape;
-  shape.run_dir = default_run_dir() + "-own";
+  shape.run_dir = own_cluster_dir();
   auto endpoint = endpoint_in(shape.run_dir);
+  if (auto good = check_own_cluster(endpoint); !good)
+    return good.why();
   if (somebody_listens(endpoint))
     return endpoint;
   shape.gpus_per_node = gpus;

@@ -6,9 +6,10 @@
 #include "actors/link/log.hpp"
 #include "actors/link/system.hpp"
 #include "nodes/cluster/own_cluster.hpp"
-#include "nodes/daemons/descriptor_limit.hpp"
 #include "nodes/daemons/zmq_busy_poll.hpp"
+#include "nodes/support/descriptor_limit.hpp"
 #include "nodes/support/paths.hpp"
+#include "nodes/support/run_dir.hpp"
 #include "nodes/support/stop_signal.hpp"
 #include "nodes/support/version.hpp"
 #include "schema/base/endpoints.hpp"
@@ -60,7 +61,16 @@ result<std::string> find_manager(const std::string& named) {
   if (!named.empty())
     return named;
   auto usual = endpoint_in(default_run_dir());
+  if (auto good = check_own_cluster(usual); !good)
+    return good.why();
   return somebody_listens(usual) ? usual : own_cluster();
+}
+
+/// Returns where to look for a manager while there is none.
+std::string later_manager(const fault& why) {
+  // Nobody can listen there.
+  return why.kind == fault_kind::refused ? "ipc:///dev/null/manager.sock"
+                                         : default_endpoint();
 }
 
 int run(const options& given) {
@@ -95,7 +105,7 @@ int run(const options& given) {
   to_manager.name = name;
   to_manager.greeting = control::hello{.software = version_of("vgpu-client"),
                                        .as = control::role::client};
-  auto endpoints = manager ? *manager : default_endpoint();
+  auto endpoints = manager ? *manager : later_manager(manager.why());
   if (auto good = check_endpoints(endpoints); !good) {
     std::cerr << "vgpu-client: " << good.why().what << '\n';
     return 2;

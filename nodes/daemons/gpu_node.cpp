@@ -7,6 +7,7 @@
 #include "nodes/daemons/inventory.hpp"
 #include "nodes/support/capability_option.hpp"
 #include "nodes/support/daemon.hpp"
+#include "nodes/support/descriptor_limit.hpp"
 #include "nodes/support/metrics.hpp"
 #include "nodes/support/paths.hpp"
 #include "nodes/support/run_dir.hpp"
@@ -167,6 +168,7 @@ supervisor_watcher::behavior_type watcher(supervisor_watcher::pointer,
 }
 
 int serve(options x) {
+  allow_many_descriptors(); // each worker has several
   main_loop loop;
   if (x.manager.empty())
     x.manager = default_endpoint(x.run_dir);

@@ -5,6 +5,7 @@
 #include "actors/manager/manager.hpp"
 #include "nodes/support/balance_option.hpp"
 #include "nodes/support/daemon.hpp"
+#include "nodes/support/descriptor_limit.hpp"
 #include "nodes/support/etcd_client.hpp"
 #include "nodes/support/metrics.hpp"
 #include "nodes/support/overcommit_option.hpp"
@@ -156,6 +157,9 @@ int complain(const std::string& what) {
 }
 
 int serve(options x) {
+  // Each node, client and command has a connection.
+  constexpr std::uint64_t most_connections = 1 << 20;
+  allow_many_descriptors(most_connections);
   main_loop loop;
   if (x.listen.empty())
     x.listen = endpoint_in(x.run_dir);

@@ -8,11 +8,11 @@
 #include "actors/worker/worker.hpp"
 #include "devices/cpu/cpu_device.hpp"
 #include "devices/nvidia/nvidia_device.hpp"
-#include "nodes/daemons/descriptor_limit.hpp"
 #include "nodes/daemons/helper_process.hpp"
 #include "nodes/daemons/steady_addresses.hpp"
 #include "nodes/daemons/worker_helpers.hpp"
 #include "nodes/daemons/zmq_busy_poll.hpp"
+#include "nodes/support/descriptor_limit.hpp"
 #include "nodes/support/stop_signal.hpp"
 #include "nodes/support/version.hpp"
 

@@ -28,6 +28,8 @@ using boost::system::error_code;
 /// Gives the largest answer in bytes. It exceeds every record of ours.
 constexpr std::uint64_t largest_answer = std::uint64_t{8} << 20;
 constexpr std::size_t most_members = 16;
+/// Gives the room of a new buffer, in bytes: that of most answers.
+constexpr std::size_t least_room = 4096;
 
 /// An exchange sends one question and receives its answer. It connects first,
 /// unless there is a connection. Only the client's thread uses it.
@@ -95,9 +97,28 @@ private:
                       });
   }
 
+  /// Reads the head of the answer. The parser makes room for as many bytes as
+  /// the head announces before it compares them with the limit, so the head is
+  /// checked before the parser sees the body.
   void read() {
     parser_.emplace();
     parser_->body_limit(largest_answer);
+    // A buffer without room has no address, which the parser hands on.
+    buffer_.reserve(least_room);
+    http::async_read_header(
+        *stream_, buffer_, *parser_,
+        [self = shared_from_this()](error_code error, auto) {
+          if (error || !self->done_)
+            return self->fail(error);
+          self->read_body();
+        });
+  }
+
+  void read_body() {
+    if (auto told = parser_->content_length(); told && *told > largest_answer)
+      return give_up_on("its answer announces " + std::to_string(*told) +
+                        " bytes; " + std::to_string(largest_answer) +
+                        " are taken at most");
     http::async_read(*stream_, buffer_, *parser_,
                      [self = shared_from_this()](error_code error, auto) {
                        if (error || !self->done_)
@@ -125,8 +146,13 @@ private:
       buffer_.clear();
       return connect();
     }
-    std::exchange(done_, nullptr)(
-        etcd::failed{to_.authority + ": " + why.message()}, nullptr);
+    give_up_on(why.message());
+  }
+
+  /// Answers with a failure, and closes the connection.
+  void give_up_on(const std::string& why) {
+    std::exchange(done_, nullptr)(etcd::failed{to_.authority + ": " + why},
+                                  nullptr);
   }
 
   asio::io_context& io_;

@@ -1,5 +1,7 @@
 #include "nodes/support/paths.hpp"
 
+#include "schema/log/session_area.hpp"
+
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -37,20 +39,26 @@ std::string library_dir() {
   return (program_dir().parent_path() / "lib").string();
 }
 
-bool somebody_listens(const std::string& endpoint) {
+std::optional<uid_t> owner_of(const std::string& endpoint) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (!endpoint.starts_with(ipc) ||
       endpoint.size() - ipc.size() >= sizeof(address.sun_path))
-    return false;
+    return std::nullopt;
   endpoint.copy(address.sun_path, sizeof(address.sun_path) - 1, ipc.size());
-  auto fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0)
-    return false;
-  auto yes = ::connect(fd, reinterpret_cast<const sockaddr*>(&address),
-                       sizeof(address)) == 0;
-  ::close(fd);
-  return yes;
+  unique_fd fd{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (!fd ||
+      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address),
+                sizeof(address)) != 0 ||
+      ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+    return std::nullopt;
+  return peer.uid;
+}
+
+bool somebody_listens(const std::string& endpoint) {
+  return owner_of(endpoint).has_value();
 }
 
 status check_endpoint(const std::string& endpoint) {

@@ -3,6 +3,9 @@
 
 #include "schema/base/fault.hpp"
 
+#include <sys/types.h>
+
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +16,10 @@ std::string sibling(const std::string& program);
 
 /// Returns the folder with libcuda.so.1: `../lib` of this program's folder.
 std::string library_dir();
+
+/// Returns the user whose process listens on the Unix socket of an ipc://
+/// endpoint; unset: none does, or it is another endpoint.
+std::optional<uid_t> owner_of(const std::string& endpoint);
 
 /// Returns whether a process listens on the Unix socket of an ipc:// endpoint.
 /// Returns false for any other endpoint.

@@ -1,5 +1,7 @@
 #include "nodes/support/run_dir.hpp"
 
+#include "nodes/support/paths.hpp"
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -27,11 +29,53 @@ result<bool> make_private_dir(const std::string& path) {
   struct stat what = {};
   if (::lstat(path.c_str(), &what) != 0 || !S_ISDIR(what.st_mode))
     return fail("it is not a directory");
-  if (what.st_uid != ::getuid())
+  if (what.st_uid != ::geteuid())
     return fail("it belongs to another user");
   if ((what.st_mode & 0022) != 0)
     return fail("others may write to it");
   return made;
+}
+
+status check_own_dir(const std::string& path) {
+  auto fail = [&](const std::string& why) {
+    return fault{fault_kind::refused,
+                 "run directory " + path + ": " + why +
+                     ", so its manager is not trusted; remove it, set "
+                     "XDG_RUNTIME_DIR, or name a manager with VGPU_MANAGER or "
+                     "--manager"};
+  };
+  struct stat what = {};
+  if (::lstat(path.c_str(), &what) != 0)
+    return errno == ENOENT
+               ? status{}
+               : fail(std::string{"cannot read it: "} + std::strerror(errno));
+  if (!S_ISDIR(what.st_mode))
+    return fail("it is not a directory");
+  if (what.st_uid != ::geteuid())
+    return fail("it belongs to another user (" + std::to_string(what.st_uid) +
+                ")");
+  if ((what.st_mode & 0077) != 0)
+    return fail("other users may enter it");
+  return {};
+}
+
+std::string own_cluster_dir() {
+  return default_run_dir() + "-own";
+}
+
+status check_own_cluster(const std::string& endpoint) {
+  for (const auto& folder : {default_run_dir(), own_cluster_dir()}) {
+    if (endpoint != endpoint_in(folder))
+      continue;
+    if (auto good = check_own_dir(folder); !good)
+      return good;
+    auto owner = owner_of(endpoint);
+    if (owner && *owner != ::geteuid() && *owner != 0)
+      return fault{fault_kind::refused, "the manager at " + endpoint +
+                                            " belongs to another user (" +
+                                            std::to_string(*owner) + ")"};
+  }
+  return {};
 }
 
 run_dir_part::run_dir_part(std::string path)

@@ -12,6 +12,20 @@ namespace vgpu {
 /// made. Fails when it exists and belongs to another user.
 result<bool> make_private_dir(const std::string& path);
 
+/// Returns a fault where `path` is something else than a directory of this user
+/// that nobody else can enter. It may be missing. Another user can make a
+/// directory in /tmp first, and a cluster in it would belong to that user.
+status check_own_dir(const std::string& path);
+
+/// Returns a fault where an ipc:// endpoint lies in a directory that this user
+/// did not choose (default_run_dir(), or that of a client's own cluster), and
+/// the directory or who listens there belongs to another user. All other
+/// endpoints are good: who names them decides whom to trust.
+status check_own_cluster(const std::string& endpoint);
+
+/// Returns the default directory of the cluster that a client starts itself.
+std::string own_cluster_dir();
+
 /// A run_dir_part is one process's part in a run directory. The last part to
 /// end removes the directory, however the other processes ended. Hold it as
 /// long as the process has files there.

@@ -8,12 +8,14 @@
 
 #include <unistd.h>
 
+#include "schema/base/environment.hpp"
+
 namespace vgpu {
 
 namespace {
 
 std::string environment(const char* name) {
-  auto* text = std::getenv(name);
+  auto* text = environment_value(name);
   return text == nullptr ? std::string{} : std::string{text};
 }
 
@@ -21,7 +23,7 @@ std::string environment(const char* name) {
 
 std::string default_run_dir() {
   auto folder = environment("XDG_RUNTIME_DIR");
-  return folder.empty() ? "/tmp/vgpu-" + std::to_string(::getuid())
+  return folder.empty() ? "/tmp/vgpu-" + std::to_string(::geteuid())
                         : folder + "/vgpu";
 }
 
@@ -50,7 +52,7 @@ std::string client_socket_name(const std::string& manager,
   std::snprintf(
       digits.data(), digits.size(), "%016llx",
       static_cast<unsigned long long>(XXH64(both.data(), both.size(), 0)));
-  return "vgpu-client-" + std::to_string(::getuid()) + "-" + digits.data();
+  return "vgpu-client-" + std::to_string(::geteuid()) + "-" + digits.data();
 }
 
 } // namespace vgpu

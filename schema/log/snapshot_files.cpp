@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "schema/base/environment.hpp"
+
 namespace vgpu {
 
 namespace {
@@ -70,7 +72,7 @@ std::vector<int> state_places::descriptors() const {
 }
 
 std::string state_folder() {
-  const auto* folder = std::getenv("VGPU_STATE_DIR");
+  const auto* folder = environment_value("VGPU_STATE_DIR");
   return folder == nullptr || *folder == '\0' ? "/var/tmp" : folder;
 }
 

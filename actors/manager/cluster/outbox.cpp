@@ -36,8 +36,9 @@ void outbox::answer(const std::string& peer, std::uint64_t request,
 
 void outbox::refuse(const std::string& peer, const control::envelope& what,
                     fault why) {
-  spdlog::warn("refused {} of '{}': {}", control::name_of(what.body),
-               printable(what.from), why.what);
+  if (auto before = refusals_.admits(peer, clock_.now()))
+    spdlog::warn("refused {} of '{}': {}{}", control::name_of(what.body),
+                 printable(what.from), why.what, note_suppressed(*before));
   answer(peer, what.request,
          control::refusal{cuda_code(why), std::move(why.what), {}});
 }

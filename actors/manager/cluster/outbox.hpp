@@ -1,6 +1,7 @@
 // A manager's messages to its peers, and the cluster's events.
 #pragma once
 
+#include "actors/link/log_limit.hpp"
 #include "actors/link/protocol.hpp"
 #include "actors/manager/cluster/cluster_state.hpp"
 #include "actors/manager/cluster/event_log.hpp"
@@ -86,6 +87,7 @@ private:
   const cluster_state& state_;
   event_log events_;
   event_tally tallies_;
+  log_limit refusals_;
 };
 
 } // namespace vgpu

@@ -210,9 +210,9 @@ void session_adoption::set_first_stage(session_record& x,
     x.stage = session_stage::starting;
     x.where.node = told.node;
     capacity_.recount(x);
-    x.start_by = std::min(clock_.now() + options_.node_grace,
+    x.start_by = std::min(clock_.attended() + options_.node_grace,
                           clock_.started() + options_.restart_grace);
-    clock_.due(x.start_by);
+    clock_.due_attended(x.start_by);
   } else {
     x.displaced_at = clock_.now();
   }

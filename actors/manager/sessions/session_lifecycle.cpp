@@ -41,18 +41,18 @@ void session_lifecycle::restore() {
     }
     auto& x = state_.add(saved, now);
     x.swapping.from_former_manager = true;
-    x.orphan_until = now + options_.restart_grace;
+    x.orphan_until = clock_.attended() + options_.restart_grace;
     x.retry_at = now;
     if (x.stage == session_stage::waiting || x.stage == session_stage::starting)
       x.displaced_at = now;
-    x.start_by = now + options_.restart_grace;
-    clock_.due(*x.orphan_until);
+    x.start_by = clock_.attended() + options_.restart_grace;
+    clock_.due_attended(*x.orphan_until);
     if (!x.placed() || state_.nodes.contains(x.where.node))
       continue;
     auto& node = state_.nodes[x.where.node];
     node.info.name = x.where.node;
-    node.expected_until = now + options_.node_grace;
-    clock_.due(node.expected_until);
+    node.expected_until = clock_.attended() + options_.node_grace;
+    clock_.due_attended(node.expected_until);
   }
   for (auto id : unserved) {
     accounts_.close_forgotten(id);
@@ -165,8 +165,8 @@ void session_lifecycle::client_gone(const std::string& peer) {
   for (auto& [id, x] : state_.sessions)
     if (x.client_peer == peer) {
       x.client_peer.clear();
-      x.orphan_until = clock_.now() + options_.client_grace;
-      clock_.due(*x.orphan_until);
+      x.orphan_until = clock_.attended() + options_.client_grace;
+      clock_.due_attended(*x.orphan_until);
     }
 }
 
@@ -182,8 +182,8 @@ void session_lifecycle::client_back(const std::string& peer,
         continue;
       }
       bind_client(x, peer);
-      x.orphan_until = clock_.now() + options_.client_grace;
-      clock_.due(*x.orphan_until);
+      x.orphan_until = clock_.attended() + options_.client_grace;
+      clock_.due_attended(*x.orphan_until);
       if (x.stage == session_stage::running)
         placement_.give_lease(x);
       // A session that was swapped out gets its turn when it is known since
@@ -278,7 +278,7 @@ void session_lifecycle::give_up(session_record& x, const std::string& why) {
   out_.emit(event_kind::session_failed, text, subject_of(x));
   // It is not ended here, because callers iterate over the sessions.
   x.client_peer.clear();
-  x.orphan_until = clock_.now();
+  x.orphan_until = clock_.attended();
   clock_.due(clock_.now());
 }
 
@@ -304,9 +304,10 @@ void session_lifecycle::end_overdue() {
   std::vector<session_id> closing;
   std::vector<session_id> late;
   for (const auto& [id, x] : state_.sessions) {
-    if (x.orphan_until && clock_.now() >= *x.orphan_until)
+    if (x.orphan_until && clock_.attended() >= *x.orphan_until)
       closing.push_back(id);
-    else if (x.stage == session_stage::starting && clock_.now() >= x.start_by)
+    else if (x.stage == session_stage::starting &&
+             clock_.attended() >= x.start_by)
       late.push_back(id);
   }
   for (auto id : closing)
@@ -316,7 +317,7 @@ void session_lifecycle::end_overdue() {
       displace(*x, "the worker did not start in time", true);
   std::erase_if(state_.unclaimed, [&](const auto& entry) {
     const auto& [id, x] = entry;
-    if (clock_.now() < x.until)
+    if (clock_.attended() < x.until)
       return false;
     out_.to_node(x.node, control::stop_worker{id, x.running.epoch,
                                               "nobody claims this session"});
@@ -337,14 +338,15 @@ void session_lifecycle::displace_unexplained() {
 
 void session_lifecycle::ask_for_ticks() const {
   for (const auto& [id, x] : state_.sessions) {
-    clock_.due(x.orphan_until);
+    if (x.orphan_until)
+      clock_.due_attended(*x.orphan_until);
     if (x.exit_explained_by && !x.client_peer.empty())
       clock_.due(*x.exit_explained_by);
     placement_.ask_for_ticks(x);
     moves_.ask_for_ticks(x);
   }
   for (const auto& [id, x] : state_.unclaimed)
-    clock_.due(x.until);
+    clock_.due_attended(x.until);
   if (!early_requests_.empty())
     clock_.due(clock_.started() + options_.node_grace);
 }

@@ -128,7 +128,7 @@ void session_placement::stop_waiting(session_record& x,
   out_.emit(event_kind::session_failed, text, subject_of(x));
   // It is not ended here, because callers iterate over the sessions.
   x.client_peer.clear();
-  x.orphan_until = clock_.now();
+  x.orphan_until = clock_.attended();
   clock_.due(clock_.now());
 }
 
@@ -144,8 +144,8 @@ void session_placement::start(session_record& x, policy::place where) {
   x.tokens[x.epoch.value] = options_.random();
   while (x.tokens.size() > tokens_kept)
     x.tokens.erase(x.tokens.begin());
-  x.start_by = clock_.now() + options_.start_within;
-  clock_.due(x.start_by);
+  x.start_by = clock_.attended() + options_.start_within;
+  clock_.due_attended(x.start_by);
   x.quota = quota_of(x.spec, x.where);
   x.largest_quota = std::max(x.largest_quota, x.quota);
   accounts_.open(x);
@@ -335,7 +335,7 @@ void session_placement::keep_place_for(const session_record& x) {
 
 void session_placement::ask_for_ticks(const session_record& x) const {
   if (x.stage == session_stage::starting)
-    clock_.due(x.start_by);
+    clock_.due_attended(x.start_by);
   if (x.stage != session_stage::waiting)
     return;
   if (x.retry_at > clock_.now())

@@ -65,6 +65,7 @@ vgpu_state_actor::~vgpu_state_actor() {
 void vgpu_state_actor::act() {
   while (!is_over()) {
     wait();
+    silence_.turn(clock::now());
     read_mailbox();
     for (auto& [words, socket] : mapped_.receive_greetings())
       attach_guest(words, std::move(socket));
@@ -76,6 +77,8 @@ void vgpu_state_actor::act() {
       step_ = session_step::between_calls;
     if (forwarded_.messages_ready())
       read_messages();
+    else
+      silence_.drained();
     if (is_over())
       break;
     execute_log();
@@ -118,9 +121,10 @@ std::chrono::milliseconds vgpu_state_actor::patience() const {
     return 2ms;
   if (checkpoint_.phase() == checkpoint_phase::running && zero_copy_.is_due())
     return zero_copy_relay::every;
-  // Without a client, it regularly checks whether that has lasted too long.
-  return !forwarded_.has_client() || silence_.lapsed() ? 1000ms
-                                                       : options_.lease_term;
+  // Without a client, it regularly checks whether that has lasted too long. A
+  // lease's holder sends as often, so these turns cost nothing.
+  return silence_.attached() ? client_silence::most_between_turns * 2 / 3
+                             : 1000ms;
 }
 
 void vgpu_state_actor::wait() {
@@ -212,6 +216,13 @@ void vgpu_state_actor::check_lease() {
   spdlog::warn("session {}: the client has been silent for {} ms; no call is "
                "executed until it shows its lease again",
                options_.session.value, options_.lease_term.count());
+}
+
+/// Returns whether a forwarded call may begin now.
+bool vgpu_state_actor::holds_lease() {
+  silence_.turn(clock::now());
+  check_lease();
+  return !silence_.lapsed();
 }
 
 void vgpu_state_actor::check_abandoned() {
@@ -307,7 +318,7 @@ void vgpu_state_actor::execute_log() {
 void vgpu_state_actor::execute_forwarded() {
   if (forwarded_.has_calls())
     progress_.note();
-  while (forwarded_.has_calls() && !silence_.lapsed() &&
+  while (forwarded_.has_calls() && holds_lease() &&
          !forwarded_.answers()->congested() && takes_calls()) {
     auto position = progress_.position();
     auto got = forwarded_.next(position);
@@ -355,9 +366,11 @@ void vgpu_state_actor::beat(std::chrono::milliseconds took) {
       return ahead_.look(*log);
     ahead_.look(forwarded_, progress_.position());
   }
+  silence_.turn(clock::now());
   while (auto in = forwarded_.receive())
     if (forwarded_.receive_in_call(std::move(in)))
       silence_.heard(clock::now());
+  silence_.drained();
   check_lease();
   if (silence_.lapsed() || !forwarded_.has_client())
     return;

@@ -87,6 +87,7 @@ private:
   // -- events
   void read_mailbox();
   void check_lease();
+  bool holds_lease();
   void check_abandoned();
   void check_device();
   void publish();
@@ -122,7 +123,7 @@ private:
   // a client elsewhere (vgpu_state_actor_clients.cpp)
   void read_messages();
   void take(const std::string& peer, const data::head& head,
-            const parcel_ptr& in);
+            const parcel_ptr& in, bool is_new);
   void take_from_client(const data::head& head, const parcel_ptr& in);
   void on(const std::string& peer, const data::attach& x);
   void on(const std::string& peer, const data::join& x);

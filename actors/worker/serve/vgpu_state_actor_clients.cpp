@@ -79,14 +79,16 @@ void vgpu_state_actor::read_messages() {
   auto postponed = forwarded_.take_postponed();
   for (;;) {
     parcel_ptr in;
-    if (postponed.empty()) {
+    // A postponed message counted as heard when it was received.
+    auto is_new = postponed.empty();
+    if (is_new) {
       in = forwarded_.receive();
     } else {
       in = std::move(postponed.front());
       postponed.pop_front();
     }
     if (!in)
-      return;
+      return silence_.drained();
     auto head = head_of(*in);
     if (!head) {
       spdlog::warn("session {}: dropped a message of {}: {}",
@@ -94,7 +96,7 @@ void vgpu_state_actor::read_messages() {
                    head.why().what);
       continue;
     }
-    take(in->peer(), *head, in);
+    take(in->peer(), *head, in, is_new);
     if (is_over())
       return;
     // Somebody may wait for it, and checking for more messages takes a while.
@@ -106,7 +108,7 @@ void vgpu_state_actor::read_messages() {
 }
 
 void vgpu_state_actor::take(const std::string& peer, const data::head& head,
-                            const parcel_ptr& in) {
+                            const parcel_ptr& in, bool is_new) {
   if (!identity_.allows(head)) {
     spdlog::warn("session {}: refused a message for session {} in epoch {}",
                  options_.session.value, head.session.value, head.epoch.value);
@@ -127,7 +129,8 @@ void vgpu_state_actor::take(const std::string& peer, const data::head& head,
                       data::refused{"the lease has lapsed; show it again"});
     return;
   }
-  silence_.heard(clock::now());
+  if (is_new)
+    silence_.heard(clock::now());
   take_from_client(head, in);
 }
 

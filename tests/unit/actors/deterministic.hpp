@@ -110,11 +110,16 @@ public:
 /// What was sent through a fake link.
 using outbox = std::deque<outgoing>;
 
-/// Replaces a link, and keeps what is sent.
+/// Replaces a link, and keeps what is sent. The consumer has got all that
+/// arrived.
 inline link_actor::behavior_type fake_link(link_actor::pointer, outbox* box) {
   return {
       [](const control_consumer&) {},
       [box](const outgoing_ptr& out) { box->push_back(*out); },
+      [](const link_look& x) {
+        caf::anon_send(x.asks, std::make_shared<const link_event>(
+                                   link_event{link_event::kind::looked, {}}));
+      },
   };
 }
 

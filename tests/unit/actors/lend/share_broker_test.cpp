@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -31,6 +32,14 @@ bool is_listened_to(const share_secret& secret) {
     if (line.ends_with(name))
       return true;
   return false;
+}
+
+/// Returns the number as the names of sockets spell it.
+std::string digits_of(std::uint64_t x) {
+  char out[17];
+  std::snprintf(out, sizeof(out), "%016llx",
+                static_cast<unsigned long long>(x));
+  return out;
 }
 
 struct lending {
@@ -88,6 +97,20 @@ struct lending {
 } // namespace
 
 BOOST_FIXTURE_TEST_SUITE(what_is_lent, lending)
+
+BOOST_AUTO_TEST_CASE(who_reads_the_sockets_name_gets_nothing) {
+  lend();
+  auto listed = share_socket_name(secret);
+  BOOST_TEST(listed.find(digits_of(secret.high)) == listed.npos);
+  // A caller that guesses the rest is refused at the socket.
+  for (auto guess : {std::uint64_t{0}, secret.low, secret.high + 1}) {
+    auto forged = name;
+    forged.session.high = guess;
+    BOOST_TEST(code_of(borrow(share_kind::memory, forged)) ==
+               CUDA_ERROR_INVALID_VALUE);
+  }
+  BOOST_TEST(code_of(borrow(share_kind::memory, name)) == CUDA_SUCCESS);
+}
 
 BOOST_AUTO_TEST_CASE(a_caller_with_the_right_name_gets_the_object) {
   lend();

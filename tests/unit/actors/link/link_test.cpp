@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -279,6 +280,81 @@ BOOST_AUTO_TEST_CASE(the_end_of_each_of_many_peers_is_reported) {
     peer.close();
     BOOST_REQUIRE(a.next<link_event_ptr>()->peer == name);
   }
+}
+
+/// Connections end while nobody reads, others get their descriptors, and the
+/// messages of both wait together.
+BOOST_AUTO_TEST_CASE(a_reused_descriptor_ends_only_its_former_connection) {
+  link_socket hub{zmq, server(socket())};
+  auto hello = control::encode({"x", 1, control::done{}});
+  std::vector<zmq::socket_t> standing;
+  std::set<std::string> known;
+  std::set<std::string> ended;
+  auto look = [&] {
+    for (auto& change : hub.connection_changes())
+      if (change.what == link_event::kind::down)
+        ended.insert(change.peer);
+  };
+  constexpr auto rounds = 20;
+  for (auto i = 0; i < rounds; ++i) {
+    {
+      auto brief = raw(hub.endpoint());
+      brief.set(zmq::sockopt::linger, -1);
+      for (auto n = 0; n < 3; ++n)
+        brief.send(zmq::buffer(hello.data(), hello.size()),
+                   zmq::send_flags::none);
+    }
+    // It says nothing, and ends.
+    auto silent = raw(hub.endpoint());
+    silent.close();
+    standing.push_back(raw(hub.endpoint()));
+    standing.back().send(zmq::buffer(hello.data(), hello.size()),
+                         zmq::send_flags::none);
+  }
+  auto until = std::chrono::steady_clock::now() + patience;
+  while (std::chrono::steady_clock::now() < until &&
+         (known.size() < 2 * rounds || ended.size() < rounds)) {
+    (void)hub.sleep(-1, false);
+    look();
+    while (auto in = hub.receive())
+      known.insert(in->peer());
+  }
+  BOOST_TEST(known.size() == 2u * rounds);
+  BOOST_TEST(ended.size() == 1u * rounds);
+  // Those that were not reported have a connection.
+  for (const auto& peer : known) {
+    dispatch out{peer, zmq::message_t{hello.data(), hello.size()}, {}};
+    BOOST_TEST(
+        (ended.contains(peer) || hub.send(out) == link_socket::sent::yes));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_look_passes_on_what_has_arrived) {
+  side a{system, zmq, server()};
+  auto peer = raw(a.endpoint);
+  auto good = control::encode({"x", 1, control::status_request{}});
+  constexpr auto sent = 500;
+  for (auto i = 0; i < sent; ++i)
+    peer.send(zmq::buffer(good.data(), good.size()), zmq::send_flags::none);
+  a.next<incoming_ptr>();
+  // Each look is answered, after messages and where there are none.
+  auto messages = 1;
+  for (auto looks = 0; looks < 2 || messages < sent;) {
+    a.self->send(a.link, link_look{consumer_of(a.self)});
+    for (auto looked = false; !looked;)
+      a.self->receive([&](const incoming_ptr&) { ++messages; },
+                      [&](const link_event_ptr& x) {
+                        looked = x->what == link_event::kind::looked;
+                      },
+                      caf::after(patience) >>
+                          [&] {
+                            looked = true;
+                            BOOST_REQUIRE_MESSAGE(false,
+                                                  "the look is not answered");
+                          });
+    ++looks;
+  }
+  BOOST_TEST(messages == sent);
 }
 
 BOOST_AUTO_TEST_CASE(a_data_link_does_not_decode_messages) {

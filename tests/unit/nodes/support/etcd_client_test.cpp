@@ -217,6 +217,25 @@ BOOST_AUTO_TEST_CASE(noise_is_reported_as_a_failure) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(an_announced_body_takes_no_memory_before_it_comes) {
+  for (std::string length : {"8388609", "1000000000000", "9223372036854775807",
+                             "18446744073709551615", "99999999999999999999"}) {
+    server etcd{"HTTP/1.1 200 OK\r\nContent-Length: " + length + "\r\n\r\n{}"};
+    use(etcd.url());
+    failure();
+    // The client goes on.
+    failure();
+    client.reset();
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_answer_may_come_in_pieces_and_have_no_body) {
+  server etcd{"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"};
+  use(etcd.url());
+  failure();
+  failure();
+}
+
 BOOST_AUTO_TEST_CASE(where_one_member_fails_another_is_asked) {
   server silent{""};
   server well{page(nothing_seen)};

@@ -1,4 +1,4 @@
-#include "nodes/daemons/descriptor_limit.hpp"
+#include "nodes/support/descriptor_limit.hpp"
 
 #include <sys/resource.h>
 
@@ -6,12 +6,11 @@
 
 namespace vgpu {
 
-void allow_many_descriptors() noexcept {
-  constexpr rlim_t wanted = 65'536;
+void allow_many_descriptors(std::uint64_t wanted) noexcept {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
     return;
-  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  limit.rlim_cur = std::min<rlim_t>(wanted, limit.rlim_max);
   (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
