@@ -1,5 +1,7 @@
 #include "schema/base/endpoints.hpp"
 
+#include "schema/base/own_environment.hpp"
+
 #include <xxhash.h>
 
 #include <array>
@@ -13,7 +15,7 @@ namespace vgpu {
 namespace {
 
 std::string environment(const char* name) {
-  auto* text = std::getenv(name);
+  const auto* text = setting(name);
   return text == nullptr ? std::string{} : std::string{text};
 }
 
