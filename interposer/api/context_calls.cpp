@@ -7,12 +7,19 @@
 #include "interposer/stream/stream_event.hpp"
 
 #include <algorithm>
+#include <bit>
 
 using namespace vgpu::interposer;
 
 namespace {
 
-constexpr unsigned known_flags = CU_CTX_FLAGS_MASK;
+/// Tells whether a context may have these flags. Of the ways to wait, it has
+/// one at most.
+bool are_flags(unsigned x) {
+  auto waits = x & CU_CTX_SCHED_MASK;
+  return (x & ~unsigned{CU_CTX_FLAGS_MASK}) == 0 &&
+         (waits == 0 || std::has_single_bit(waits));
+}
 
 bool is_device(CUdevice dev) {
   return dev >= 0 && static_cast<std::size_t>(dev) <
@@ -75,7 +82,7 @@ CUresult with_context(CUcontext handle, const Body& body) noexcept {
 
 CUresult create(CUcontext* out, unsigned flags, CUdevice dev) noexcept {
   return guarded([&]() -> CUresult {
-    if (out == nullptr || (flags & ~known_flags) != 0)
+    if (out == nullptr || !are_flags(flags))
       return CUDA_ERROR_INVALID_VALUE;
     if (!is_device(dev))
       return CUDA_ERROR_INVALID_DEVICE;
@@ -131,7 +138,7 @@ CUresult reset_primary(CUdevice dev) noexcept {
 
 CUresult set_primary_flags(CUdevice dev, unsigned flags) noexcept {
   return with_primary(dev, [&](context& x) {
-    if ((flags & ~known_flags) != 0)
+    if (!are_flags(flags))
       return CUDA_ERROR_INVALID_VALUE;
     x.flags = flags;
     return CUDA_SUCCESS;
@@ -257,11 +264,18 @@ CUresult CUDAAPI cuCtxAttach(CUcontext* pctx, unsigned int flags) {
   return in_context([&](context&) {
     if (pctx == nullptr || flags != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    *pctx = selected_context()->handle;
+    auto& x = *selected_context();
+    x.attached.fetch_add(1);
+    *pctx = x.handle;
     return CUDA_SUCCESS;
   });
 }
 CUresult CUDAAPI cuCtxDetach(CUcontext ctx) {
+  auto* x = selected_context();
+  if (x != nullptr && x->handle == ctx)
+    for (auto n = x->attached.load(); n != 0;)
+      if (x->attached.compare_exchange_weak(n, n - 1))
+        return guarded([] { return CUDA_SUCCESS; });
   return destroy(ctx);
 }
 
@@ -337,7 +351,7 @@ CUresult CUDAAPI cuCtxGetFlags(unsigned int* flags) {
 
 CUresult CUDAAPI cuCtxSetFlags(unsigned int flags) {
   return in_context([&](context& x) {
-    if ((flags & ~known_flags) != 0)
+    if (!are_flags(flags))
       return CUDA_ERROR_INVALID_VALUE;
     x.flags = flags;
     return CUDA_SUCCESS;
@@ -419,18 +433,21 @@ CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config) {
 }
 
 CUresult CUDAAPI cuCtxGetSharedMemConfig(CUsharedconfig* pConfig) {
-  return in_context([&](context& x) {
+  return in_context([&](context&) {
     if (pConfig == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    *pConfig = static_cast<CUsharedconfig>(x.shared_config.load());
+    // The banks of all devices since Maxwell have this size.
+    *pConfig = CU_SHARED_MEM_CONFIG_FOUR_BYTE_BANK_SIZE;
     return CUDA_SUCCESS;
   });
 }
 
 CUresult CUDAAPI cuCtxSetSharedMemConfig(CUsharedconfig config) {
-  return in_context([&](context& x) {
-    x.shared_config = config;
-    return CUDA_SUCCESS;
+  return in_context([&](context&) {
+    return config < CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE ||
+                   config > CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_SUCCESS;
   });
 }
 

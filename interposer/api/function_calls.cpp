@@ -52,6 +52,11 @@ CUresult parameter_info(const function& f, std::size_t index,
   return CUDA_SUCCESS;
 }
 
+bool is_shared_config(CUsharedconfig x) {
+  return x >= CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE &&
+         x <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE;
+}
+
 bool is_cache_config(CUfunc_cache x) {
   return x >= CU_FUNC_CACHE_PREFER_NONE && x <= CU_FUNC_CACHE_PREFER_EQUAL;
 }
@@ -106,8 +111,11 @@ CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   });
 }
 
-CUresult CUDAAPI cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig) {
-  return with_function(hfunc, [](function&) { return CUDA_SUCCESS; });
+CUresult CUDAAPI cuFuncSetSharedMemConfig(CUfunction hfunc,
+                                          CUsharedconfig config) {
+  return with_function(hfunc, [&](function&) {
+    return is_shared_config(config) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  });
 }
 
 CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState* state,

@@ -45,7 +45,7 @@ CUresult register_host(void* at, std::size_t bytes, unsigned flags) noexcept {
       return CUDA_ERROR_NOT_SUPPORTED;
     if (is_allocated_by_cuda(at))
       return CUDA_ERROR_INVALID_VALUE;
-    auto code = registered().add(at, bytes, flags, x.id.load());
+    auto code = registered().add(x, at, bytes, flags);
     if (code == CUDA_SUCCESS)
       late_copies().prepare(x);
     return code;

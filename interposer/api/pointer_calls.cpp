@@ -4,10 +4,11 @@
 #include "interposer/memory/memory.hpp"
 #include "interposer/memory/pool.hpp"
 #include "interposer/memory/registered_memory.hpp"
+#include "interposer/memory/synchronous_memory.hpp"
 #include "interposer/memory/virtual_memory.hpp"
 #include "interposer/session/session.hpp"
 
-#include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 using namespace vgpu::interposer;
@@ -20,10 +21,40 @@ CUresult give(void* data, T value) {
   return CUDA_SUCCESS;
 }
 
-/// Returns a context of the device that owns the pointer, as CUDA's "context in
-/// which it was allocated".
+/// Returns the context with this id. Where there is none, as for memory that
+/// the program maps by itself, returns the device's primary context.
+CUcontext context_of(std::uint64_t id, std::uint8_t device) {
+  auto* x = id == 0 ? nullptr : contexts().with_id(id);
+  return (x == nullptr ? contexts().primary(device) : *x).handle;
+}
+
+/// Returns the context of an allocation. Memory that streams allocate belongs
+/// to none (CUDA programming guide, "Stream Ordered Memory Allocator").
 CUcontext context_of(const located& x) {
-  return contexts().primary(x.where == place::device ? x.device : 0).handle;
+  if (x.in->kind == memory_kind::pooled || x.in->kind == memory_kind::graph)
+    return nullptr;
+  return context_of(x.in->context,
+                    x.where == place::device ? x.device : x.in->device);
+}
+
+/// Returns how the calling thread's device may use the memory.
+int access_flags(const allocation& x) {
+  constexpr auto none = static_cast<int>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE),
+                 read = static_cast<int>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ),
+                 both = static_cast<int>(
+                     CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+  if (x.kind != memory_kind::mapped)
+    return both;
+  auto* current = current_context();
+  CUmemLocation by{};
+  by.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  by.id = current == nullptr ? 0 : current->device;
+  unsigned long long allowed = 0;
+  if (virtual_memories().access(x.address, by, allowed) != CUDA_SUCCESS)
+    return none;
+  return allowed == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ? both
+         : allowed == CU_MEM_ACCESS_FLAGS_PROT_READ    ? read
+                                                       : none;
 }
 
 /// Returns the ways in which the memory may be exported.
@@ -53,7 +84,7 @@ CUresult allocated(CUpointer_attribute which, const located& x, CUdeviceptr ptr,
   case CU_POINTER_ATTRIBUTE_BUFFER_ID:
     return give(data, static_cast<unsigned long long>(x.in->serial));
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-    return give(data, static_cast<int>(on_device ? x.device : 0));
+    return give(data, static_cast<int>(on_device ? x.device : x.in->device));
   case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
     return give(data, x.in->address);
   case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
@@ -65,14 +96,18 @@ CUresult allocated(CUpointer_attribute which, const located& x, CUdeviceptr ptr,
   case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
     return give(data, x.in->kind == memory_kind::device ? 1U : 0U);
   case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    return give(data, synchronous().holds(ptr) ? 1U : 0U);
   case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
   case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
     return give(data, 0U);
+  case CU_POINTER_ATTRIBUTE_P2P_TOKENS:
+    // No driver of another device can use a token of a vGPU.
+    return on_device ? give(data, CUDA_POINTER_ATTRIBUTE_P2P_TOKENS{})
+                     : CUDA_ERROR_INVALID_VALUE;
   case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
     return give(data, std::uint64_t{handle_types(*x.in)});
   case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
-    return give(data,
-                static_cast<int>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
+    return give(data, access_flags(*x.in));
   case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
     return give(data, to_handle<CUmemoryPool>(x.in->pool));
   case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
@@ -86,19 +121,60 @@ CUresult allocated(CUpointer_attribute which, const located& x, CUdeviceptr ptr,
   }
 }
 
-CUresult registered_range(CUpointer_attribute which, CUdeviceptr ptr,
+/// Tells the address by which kernels use registered memory. Fails where they
+/// cannot use it.
+CUresult give_device_pointer(const registered_memory::range& x, CUdeviceptr ptr,
+                             void* data) {
+  auto* in = contexts().with_id(x.context);
+  CUdeviceptr out = 0;
+  if (in == nullptr || process::session_error() != CUDA_SUCCESS ||
+      registered().device_pointer(*in, reinterpret_cast<const void*>(ptr),
+                                  out) != CUDA_SUCCESS)
+    return CUDA_ERROR_INVALID_VALUE;
+  return give(data, out);
+}
+
+CUresult registered_range(CUpointer_attribute which,
+                          const registered_memory::range& x, CUdeviceptr ptr,
                           void* data) {
   switch (which) {
+  case CU_POINTER_ATTRIBUTE_CONTEXT:
+    return give(data, context_of(x.context, x.device));
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
     return give(data, static_cast<unsigned>(CU_MEMORYTYPE_HOST));
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    return give_device_pointer(x, ptr, data);
   case CU_POINTER_ATTRIBUTE_HOST_POINTER:
     return give(data, ptr);
-  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-    return give(data, 0);
+  case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    return give(data, synchronous().holds(ptr) ? 1U : 0U);
+  case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+  case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+    return give(data, static_cast<unsigned long long>(x.serial));
   case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+  case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+  case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
     return give(data, 0U);
-  case CU_POINTER_ATTRIBUTE_CONTEXT:
-    return give(data, contexts().primary(0).handle);
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+    return give(data, static_cast<int>(x.device));
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+  case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    return give(data, static_cast<CUdeviceptr>(x.begin));
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+  case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+    return give(data, static_cast<std::size_t>(x.bytes));
+  case CU_POINTER_ATTRIBUTE_MAPPED:
+    return give(data, 1U);
+  case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    return give(data, std::uint64_t{CU_MEM_HANDLE_TYPE_NONE});
+  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
+    return give(data, static_cast<int>(
+                          (x.flags & CU_MEMHOSTREGISTER_READ_ONLY) != 0
+                              ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
+                              : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
+  case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+    return give(data, CUmemoryPool{nullptr});
   default:
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -108,8 +184,8 @@ CUresult get(CUpointer_attribute which, CUdeviceptr ptr, void* data) {
   auto found = locate(ptr);
   if (found.in)
     return allocated(which, found, ptr, data);
-  if (registered().find(reinterpret_cast<const void*>(ptr)))
-    return registered_range(which, ptr, data);
+  if (auto range = registered().find(reinterpret_cast<const void*>(ptr)); range)
+    return registered_range(which, *range, ptr, data);
   return CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -171,11 +247,24 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes,
 CUresult CUDAAPI cuPointerSetAttribute(const void* value,
                                        CUpointer_attribute attribute,
                                        CUdeviceptr ptr) {
-  return in_context([&](context&) {
-    // All copies are synchronous where this attribute matters.
-    if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS ||
-        !locate(ptr).in)
+  return in_context([&](context& x) -> CUresult {
+    if (value == nullptr || attribute != CU_POINTER_ATTRIBUTE_SYNC_MEMOPS)
       return CUDA_ERROR_INVALID_VALUE;
-    return CUDA_SUCCESS;
+    unsigned on = 0;
+    std::memcpy(&on, value, sizeof(on));
+    auto device = x.device_index();
+    if (auto found = locate(ptr); found.in) {
+      synchronous().set(found.in->address, found.in->bytes, on != 0);
+      if (found.where == place::device)
+        device = found.device;
+    } else if (auto range =
+                   registered().find(reinterpret_cast<const void*>(ptr));
+               range) {
+      synchronous().set(range->begin, range->bytes, on != 0);
+    } else {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    // The call waits for copies and fills that are under way.
+    return on == 0 ? CUDA_SUCCESS : here().synchronise(device);
   });
 }

@@ -181,6 +181,8 @@ CUresult prepare(context& in, const launch_request& what, parameter_room& room,
   auto* f = find_function(what.function, in, why);
   if (f == nullptr) [[unlikely]]
     return why;
+  if (&f->in->owner != &in) [[unlikely]]
+    return CUDA_ERROR_INVALID_HANDLE;
   if (auto code = check_shape(what.shape, *f, limits_of(in.device));
       code != CUDA_SUCCESS) [[unlikely]]
     return code;

@@ -2,6 +2,7 @@
 
 #include "interposer/code/code_part.hpp"
 #include "interposer/code/module_facts.hpp"
+#include "interposer/context/context_part.hpp"
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/memory.hpp"
 #include "interposer/session/on_occasion.hpp"
@@ -86,7 +87,8 @@ void publish_managed(module& x) {
     g.reachable = g.managed && reachable;
 }
 
-void publish(module& x) {
+/// Gives the program handles of the functions, and the variables' addresses.
+void show(module& x) {
   for (auto& f : x.functions) {
     f->in = &x;
     x.by_name.emplace(f->name, f.get());
@@ -101,25 +103,104 @@ void publish(module& x) {
                  .kind = memory_kind::global,
                  .context = x.owner.id.load(),
                  .managed = g.managed});
-    // Only the worker knew the sizes, and it has checked the quota.
-    space.take_on(g.bytes);
   }
+}
+
+void publish(module& x) {
+  show(x);
+  // Only the worker knew the sizes, and it has checked the quota.
+  for (auto& [name, g] : x.globals)
+    here().space(x.owner.device_index()).take_on(g.bytes);
   publish_managed(x);
 }
 
-void retire(module& x) {
+/// Takes back what show() gives.
+void hide(module& x) {
   for (auto& f : x.functions)
     functions().remove(f->handle);
+  for (auto& [name, g] : x.globals)
+    (void)here().space(x.owner.device_index()).take(g.address);
+}
+
+/// Unloads a module that is hidden.
+void unload_hidden(module& x) {
   for (auto& [name, g] : x.globals) {
     if (g.managed)
       managed().remove(g.address);
-    auto& space = here().space(x.owner.device_index());
-    (void)space.take(g.address);
-    space.refund(g.bytes);
+    here().space(x.owner.device_index()).refund(g.bytes);
   }
   host_calls().append_alone([&] {
     return here().send(call::module_unload{{x.wire}}, x.owner.device_index());
   });
+}
+
+void retire(module& x) {
+  hide(x);
+  unload_hidden(x);
+}
+
+/// Tells whether the module's managed variables stay when its context ends.
+/// They belong to the library, and the program may use them at any time.
+bool outlives_context(const module& x) {
+  return x.of != nullptr && x.owner.primary &&
+         std::any_of(x.globals.begin(), x.globals.end(),
+                     [](const auto& each) { return each.second.managed; });
+}
+
+std::atomic<unsigned>& modules_left(const module& on_device_of) {
+  return context_part::get().modules_left.at(on_device_of.owner.device_index());
+}
+
+/// Keeps a module whose context has ended, for the next context of its device.
+void park(std::unique_ptr<module> x) {
+  hide(*x);
+  // The program's next look at the variables waits for no work.
+  (void)here().synchronise(x->owner.device_index());
+  modules_left(*x).fetch_add(1);
+  auto& of = *x->of;
+  std::lock_guard guard{of.mutex};
+  of.parked[x->owner.device] = std::move(x);
+}
+
+/// Brings a parked module back in place of one that was just loaded. Everything
+/// but its managed variables is as in the new one.
+module* renew(module& fresh, std::unique_ptr<module> parked) {
+  auto& s = here();
+  auto device = fresh.owner.device_index();
+  modules_left(*parked).fetch_sub(1);
+  for (const auto& [name, from] : fresh.globals) {
+    auto to = parked->globals.find(name);
+    if (from.managed || from.bytes == 0 || to == parked->globals.end() ||
+        to->second.address == from.address)
+      continue;
+    s.send(call::copy{{legacy_stream},
+                      {to->second.address, 0, 0},
+                      {from.address, 0, 0},
+                      {from.bytes, 1, 1}},
+           device);
+  }
+  for (const auto& [name, from] : fresh.by_name) {
+    auto to = parked->by_name.find(name);
+    if (to == parked->by_name.end())
+      continue;
+    for (std::size_t key = 0; key < function::attribute_limit; ++key) {
+      auto value = from->attributes[key].load();
+      if (to->second->attributes[key].exchange(value) != value)
+        s.send(call::kernel_attribute{{parked->wire},
+                                      to->second->index,
+                                      static_cast<std::uint32_t>(key),
+                                      static_cast<std::uint32_t>(value)},
+               device);
+    }
+  }
+  // The next synchronisation returns an error of the copies.
+  (void)s.synchronise(device);
+  if (auto gone = modules().remove(fresh.handle); gone)
+    retire(*gone);
+  show(*parked);
+  auto* x = parked.get();
+  x->handle = to_handle<CUmodule>(modules().add(std::move(parked)));
+  return x;
 }
 
 /// Removes a module from its library's lists.
@@ -139,9 +220,14 @@ result<module*> instance_locked(library& of, context& in) {
   if (of.broken != CUDA_SUCCESS)
     return cuda_fault(of.broken, "the library's image is invalid");
   auto loaded = load_module(in, of.image, &of, of.settings);
-  if (loaded)
-    of.instances.emplace(&in, *loaded);
-  return loaded;
+  if (!loaded)
+    return loaded;
+  auto* x = *loaded;
+  if (in.primary)
+    if (auto parked = of.parked.extract(in.device); parked)
+      x = renew(*x, std::move(parked.mapped()));
+  of.instances.emplace(&in, x);
+  return x;
 }
 
 void list_kernels(library& of, const module& from) {
@@ -251,6 +337,10 @@ CUresult unload_library(CUlibrary handle) {
   for (auto& [in, instance] : gone->instances)
     if (auto x = modules().remove(instance->handle); x)
       retire(*x);
+  for (auto& [device, x] : gone->parked) {
+    modules_left(*x).fetch_sub(1);
+    unload_hidden(*x);
+  }
   for (auto& k : gone->kernels)
     kernels().remove(k->handle);
   return CUDA_SUCCESS;
@@ -267,7 +357,10 @@ void unload_all(context& of) {
     if (!x)
       continue;
     forget_instance(*x);
-    retire(*x);
+    if (outlives_context(*x))
+      park(std::move(x));
+    else
+      retire(*x);
   }
 }
 

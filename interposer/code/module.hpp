@@ -116,6 +116,9 @@ struct library {
   std::map<const context*, module*> instances;
   std::vector<std::unique_ptr<kernel>> kernels;
   std::map<std::string, kernel*, std::less<>> by_name;
+  /// Holds, by device, the module of a primary context that has ended, where it
+  /// has managed variables. These outlive the context.
+  std::map<int, std::unique_ptr<module>> parked;
   CUlibrary handle = nullptr;
 };
 

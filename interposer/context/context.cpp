@@ -47,6 +47,12 @@ pthread_key_t cleanup_key() {
   return key;
 }
 
+/// Gives a context the settings with which each context begins.
+void begin_settings(context& x) noexcept {
+  x.cache_config = CU_FUNC_CACHE_PREFER_NONE;
+  x.attached = 0;
+}
+
 thread_state& this_thread() {
   if (rest_of_state == nullptr) {
     rest_of_state = new thread_state;
@@ -91,6 +97,15 @@ context& context_registry::primary(int device) {
 
 context* context_registry::find(CUcontext handle) const noexcept {
   return table_.find(handle);
+}
+
+context* context_registry::with_id(std::uint64_t id) {
+  context* out = nullptr;
+  table_.each([&](std::uint64_t, context& x) {
+    if (x.active.load() && x.id.load() == id)
+      out = &x;
+  });
+  return out;
 }
 
 void context_registry::activate(context& x) {
@@ -191,6 +206,7 @@ void context_registry::reset(context& x) {
   x.streams->end();
   part.end(context_end::memory, x);
   end_limits(x);
+  begin_settings(x);
 }
 
 context_registry& contexts() noexcept {

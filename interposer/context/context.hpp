@@ -69,12 +69,13 @@ struct context {
   /// Counts the references to a primary context. The registry's mutex guards
   /// the count.
   unsigned retained = 0;
+  /// Counts the calls of cuCtxAttach that no cuCtxDetach has undone.
+  std::atomic<unsigned> attached{0};
   /// Counts the references to it that green contexts hold.
   unsigned greens = 0;
   std::array<std::atomic<std::size_t>, CU_LIMIT_MAX> limits{};
   core_dump_settings core_dump;
   std::atomic<int> cache_config{0};
-  std::atomic<int> shared_config{0};
   context_storage storage;
   /// Points to the legacy default stream, which `streams` owns. In a green
   /// context this is an ordinary stream, which waits for no other (as in driver
@@ -98,6 +99,8 @@ public:
 
   /// Finds a context, or null when the handle names none or a destroyed one.
   context* find(CUcontext handle) const noexcept;
+  /// Finds a context by its id (cuCtxGetId), or null.
+  context* with_id(std::uint64_t id);
 
   /// Makes a new, active context, which is current in no thread.
   context* create(int device, unsigned flags);

@@ -1,5 +1,6 @@
 #include "interposer/context/context_limits.hpp"
 
+#include "interposer/context/context_part.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 
@@ -76,7 +77,8 @@ void context_registry::end_limits(context& x) {
   table_.each([&](std::uint64_t, context& other) {
     last &= other.device != x.device || !other.active.load();
   });
-  if (!last)
+  auto& left = context_part::get().modules_left;
+  if (!last || left[x.device_index() % left.size()].load() != 0)
     return;
   std::lock_guard guard{limits_mutex_};
   device_limits_.erase(x.device);

@@ -39,6 +39,11 @@ struct context_part : state_part<context_part> {
   /// Counts the calls that cut a device (sm_part::split).
   std::atomic<std::uint64_t> last_split{0};
 
+  /// Counts, by device, the modules that stay loaded although their context has
+  /// ended. code/ counts them. A device that has some keeps its limits, because
+  /// these modules may use its heap.
+  std::array<std::atomic<unsigned>, 64> modules_left{};
+
   /// Makes the streams of a new context. stream/ registers this function.
   std::unique_ptr<context_streams> (*make_streams)(context& of) = nullptr;
 

@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "schema/base/environment.hpp"
+#include "schema/base/own_environment.hpp"
 
 namespace vgpu::interposer {
 
@@ -121,7 +121,7 @@ void core_dump_settings::values::set_flag(CUcoredumpSettings which,
 core_dump_settings::values core_dump_settings::values::of_environment() {
   values out;
   auto given = [&](const char* name, CUcoredumpSettings which) {
-    const auto* text = environment_value(name);
+    const auto* text = setting(name);
     out.decided[which] = text != nullptr;
     return text;
   };

@@ -15,7 +15,7 @@
     return vgpu::interposer::refuse(#symbol, why, logged);                     \
   }
 
-#define VGPU_CALL(symbol, base, version, flavour, served, more, why)           \
+#define VGPU_CALL(symbol, base, version, flavour, served, more, why, ...)      \
   VGPU_STUB_##served(symbol, why)
 #include "schema/catalogue/catalogue.def"
 #undef VGPU_CALL

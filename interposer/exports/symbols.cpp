@@ -3,7 +3,7 @@
 #include <array>
 
 extern "C" {
-#define VGPU_CALL(symbol, base, version, flavour, served, more, why)           \
+#define VGPU_CALL(symbol, base, version, flavour, served, more, why, ...)      \
   __attribute__((visibility("default"))) void symbol();
 #include "schema/catalogue/catalogue.def"
 #undef VGPU_CALL
@@ -16,7 +16,7 @@ namespace {
 using any_function = void (*)();
 
 constexpr std::array all = {
-#define VGPU_CALL(symbol, base, version, flavour, served, more, why)           \
+#define VGPU_CALL(symbol, base, version, flavour, served, more, why, ...)      \
   any_function{&symbol},
 #include "schema/catalogue/catalogue.def"
 #undef VGPU_CALL

@@ -4,6 +4,7 @@
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/session/session_part.hpp"
+#include "interposer/session/uncancelled.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -60,6 +61,7 @@ CUresult lane_store::make(stream& in, std::unique_ptr<lane>& out) {
 
 CUresult lane_store::take(stream& in, std::unique_ptr<lane>& out) {
   {
+    uncancelled through;
     std::unique_lock guard{mutex_};
     while (taken_ >= most_launches)
       if (given_.wait_for(guard, 100ms) == std::cv_status::timeout) {
@@ -108,6 +110,7 @@ void lane_store::forget(const context& of) {
 void lane_store::wait_for_none() {
   if (taken_ == 0 || runs_host_functions()) [[likely]]
     return;
+  uncancelled through;
   std::unique_lock guard{mutex_};
   while (taken_ != 0)
     if (given_.wait_for(guard, 100ms) == std::cv_status::timeout) {

@@ -1,11 +1,11 @@
 #include "interposer/memory/copies.hpp"
 
 #include "interposer/context/peers.hpp"
-#include "interposer/memory/array.hpp"
 #include "interposer/memory/late_copies.hpp"
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/pinned_writes.hpp"
 #include "interposer/memory/registered_memory.hpp"
+#include "interposer/memory/synchronous_memory.hpp"
 #include "interposer/memory/virtual_memory.hpp"
 #include "interposer/memory/zero_copy.hpp"
 #include "interposer/session/on_occasion.hpp"
@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -57,6 +56,8 @@ struct end {
   // Whether it is host memory that devices may use directly: CUDA allocated it,
   // or the program registered it
   bool page_locked = false;
+  // Whether the program waits for each copy and fill of it
+  bool synchronous = false;
 };
 
 /// Moves the managed bytes of this end to the device. Precondition: the
@@ -78,10 +79,12 @@ CUresult wait_for_owner(const stream& in, const end& x, bool async) {
 }
 
 /// Waits for work on the target where the program, or another device, may look
-/// at it right after a call that is not async.
+/// at it right after a call that is not async. It also waits where the program
+/// demands that for the memory or the context.
 CUresult finish_seen(stream& in, const end& to, bool async) {
   auto elsewhere = to.where == place::device && to.device != in.device();
-  auto seen = to.managed || to.where == place::pinned;
+  auto seen = to.managed || to.where == place::pinned || to.synchronous ||
+              (in.owner.flags.load() & CU_CTX_SYNC_MEMOPS) != 0;
   if (async || !(seen || elsewhere))
     return CUDA_SUCCESS;
   if (elsewhere)
@@ -96,9 +99,12 @@ CUresult examine(const stream& in, const rows& x, const call::extent& size,
     return CUDA_ERROR_INVALID_VALUE;
   auto found = in.is_captured() ? locate_planned(x.address) : locate(x.address);
   out = {found.where, found.device, x, *bytes};
+  out.synchronous = synchronous().holds(x.address);
   if (found.where == place::pageable) {
     out.page_locked = registered().holds(x.address, *bytes);
-    return named == side::device ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+    // A registered address serves as a device address too.
+    return named == side::device && !out.page_locked ? CUDA_ERROR_INVALID_VALUE
+                                                     : CUDA_SUCCESS;
   }
   if (!found.in)
     return CUDA_ERROR_INVALID_VALUE;
@@ -573,6 +579,7 @@ CUresult transfer_bytes(stream& in, const transfer& what) {
     in.worked(
         here().send(call::copy{{in.wire}, box_of(to.at), box_of(from.at), size},
                     in.device()));
+    to.synchronous |= from.synchronous;
     return finish_seen(in, from.managed ? from : to, what.async);
   }
   if (to_is_device)
@@ -610,6 +617,22 @@ CUresult examine_fill(const stream& in, const rows& to,
   return CUDA_SUCCESS;
 }
 
+/// Fills memory that the program registered, once the stream comes to it. Only
+/// the program's process has that memory.
+CUresult fill_registered(stream& in, const rows& to, std::uint32_t value,
+                         std::uint32_t element_bytes,
+                         const call::extent& size) {
+  if (auto code = synchronise(in); code != CUDA_SUCCESS)
+    return code;
+  for (std::uint64_t z = 0; z < size.depth; ++z)
+    for (std::uint64_t y = 0; y < size.height; ++y)
+      for (std::uint64_t x = 0; x < size.width; ++x)
+        std::memcpy(
+            reinterpret_cast<void*>(moved(to, x * element_bytes, y, z).address),
+            &value, element_bytes);
+  return CUDA_SUCCESS;
+}
+
 } // namespace
 
 CUresult check_fill(const stream& in, const rows& to,
@@ -625,6 +648,9 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
   if (auto code = examine_fill(in, to, element_bytes, size, target);
       code != CUDA_SUCCESS || is_empty(size))
     return code;
+  if (target.where == place::pageable) [[unlikely]]
+    return on_occasion<occasion::host_memory>(
+        [&] { return fill_registered(in, to, value, element_bytes, size); });
   take_from_host(target);
   auto pinned = target.where == place::pinned;
   if (pinned)
@@ -636,92 +662,6 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
   if (pinned)
     writes_under_way().add_fill(in, target.at.address, target.bytes);
   return finish_seen(in, target, async);
-}
-
-// -- descriptions
-// -----------------------------------------------------------------------------
-
-namespace {
-
-/// Tells whether `count` from `first` on lie within `all`.
-bool is_within(std::uint64_t first, std::uint64_t count,
-               std::uint64_t all) noexcept {
-  return count <= all && first <= all - count;
-}
-
-CUresult resolve_array(const box_end& e, const call::extent& size, rows& out) {
-  auto* x = arrays().find(e.array);
-  if (x == nullptr)
-    return e.array == nullptr ? CUDA_ERROR_INVALID_VALUE
-                              : CUDA_ERROR_INVALID_HANDLE;
-  const auto& place = x->place;
-  if (e.x % x->element != 0 || size.width % x->element != 0 ||
-      !is_within(e.x, size.width, place.row_bytes) ||
-      !is_within(e.y, size.height, place.rows) ||
-      !is_within(e.z, size.depth, place.slices))
-    return CUDA_ERROR_INVALID_VALUE;
-  out.pitch = place.row_bytes;
-  out.slice = place.slice_bytes();
-  out.address =
-      x->address + place.offset + e.x + e.y * out.pitch + e.z * out.slice;
-  return CUDA_SUCCESS;
-}
-
-CUresult resolve(const box_end& e, const call::extent& size, rows& out,
-                 side& which) {
-  switch (e.type) {
-  case CU_MEMORYTYPE_HOST:
-    out.address = reinterpret_cast<std::uintptr_t>(e.host);
-    which = side::host;
-    break;
-  case CU_MEMORYTYPE_DEVICE:
-    out.address = e.device;
-    which = side::device;
-    break;
-  case CU_MEMORYTYPE_UNIFIED:
-    out.address = e.device;
-    which = side::unified;
-    break;
-  case CU_MEMORYTYPE_ARRAY:
-    which = side::array;
-    return resolve_array(e, size, out);
-  default:
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  out.pitch = e.pitch != 0 ? e.pitch : size.width + e.x;
-  auto height = e.height != 0 ? e.height : size.height + e.y;
-  if (out.pitch < size.width + e.x || height < size.height + e.y ||
-      out.pitch > window_bytes || height > window_bytes)
-    return CUDA_ERROR_INVALID_VALUE;
-  out.slice = out.pitch * height;
-  out.address += e.x + e.y * out.pitch + e.z * out.slice;
-  return CUDA_SUCCESS;
-}
-
-} // namespace
-
-CUresult to_rows(CUarray handle, std::uint64_t offset, std::uint64_t bytes,
-                 rows& out) {
-  auto* x = arrays().find(handle);
-  if (x == nullptr)
-    return handle == nullptr ? CUDA_ERROR_INVALID_VALUE
-                             : CUDA_ERROR_INVALID_HANDLE;
-  if (offset % x->element != 0 || bytes % x->element != 0 ||
-      !is_within(offset, bytes, x->place.slice_bytes()))
-    return CUDA_ERROR_INVALID_VALUE;
-  out = flat(x->address + x->place.offset + offset);
-  return CUDA_SUCCESS;
-}
-
-CUresult to_transfer(const box_end& to, const box_end& from,
-                     const call::extent& size, transfer& out) {
-  if (size.width > window_bytes || size.height > window_bytes ||
-      size.depth > window_bytes)
-    return CUDA_ERROR_INVALID_VALUE;
-  out.size = size;
-  if (auto code = resolve(to, size, out.to, out.to_side); code != CUDA_SUCCESS)
-    return code;
-  return resolve(from, size, out.from, out.from_side);
 }
 
 } // namespace vgpu::interposer

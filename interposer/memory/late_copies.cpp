@@ -6,6 +6,7 @@
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/session/session_part.hpp"
+#include "interposer/session/uncancelled.hpp"
 #include "interposer/stream/host_call.hpp"
 
 #include <algorithm>
@@ -120,6 +121,7 @@ void late_copy_list::ended() {
 void late_copy_list::wait_for_none() {
   if (pending_ == 0 || runs_host_functions()) [[likely]]
     return;
+  uncancelled through;
   std::unique_lock guard{mutex_};
   while (pending_ != 0)
     if (none_.wait_for(guard, 100ms) == std::cv_status::timeout) {

@@ -4,12 +4,14 @@
 #include "interposer/session/own_thread.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
+#include "interposer/session/stdio_plug.hpp"
+#include "schema/log/memory_size.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <iterator>
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -54,15 +56,22 @@ managed_memory& managed() noexcept {
 // ------------------------------------------------------------------------
 
 bool managed_memory::open() {
-  if (file_)
+  if (all_.data() != nullptr)
     return true;
+  stdio_plug plug;
   auto windows = here().devices().size() * window_bytes;
   unique_fd file{::memfd_create("vgpu-managed", MFD_CLOEXEC)};
   auto size = windows + beyond_bytes;
-  if (!file || ::ftruncate(file.get(), static_cast<off_t>(size)) != 0)
-    return false;
+  // Memory without a file has no such limit (RLIMIT_FSIZE), but does not say
+  // which pages it has.
+  if (file && !size_memory(file.get(), size)) {
+    if (errno != EFBIG)
+      return false;
+    file = unique_fd{};
+  }
   auto* at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_NORESERVE, file.get(), 0);
+                    MAP_SHARED | MAP_NORESERVE | (file ? 0 : MAP_ANONYMOUS),
+                    file ? file.get() : -1, 0);
   if (at == MAP_FAILED)
     return false;
   all_ = mapping{at, size};
@@ -92,6 +101,32 @@ void managed_memory::choose_service() {
                text(faults_));
 }
 
+/// Maps a part of the memory a second time, where the program sees it. `place`
+/// is MAP_FIXED or MAP_FIXED_NOREPLACE.
+bool managed_memory::show(device_address begin, std::uint64_t bytes,
+                          std::uint64_t offset, int access, int place) {
+  auto* at = file_ ? ::mmap(as_pointer(begin), bytes, access,
+                            MAP_SHARED | MAP_NORESERVE | place, file_.get(),
+                            static_cast<off_t>(offset))
+                   : ::mmap(as_pointer(begin), bytes, PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | place,
+                            -1, 0);
+  if (at == MAP_FAILED)
+    return false;
+  auto there = at == as_pointer(begin);
+  if (there && !file_) {
+    // A length of 0 means another mapping of the same pages.
+    auto* first = all_.data() + offset;
+    there =
+        ::mremap(first, 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at &&
+        ::mprotect(at, bytes, access) == 0;
+    ::madvise(at, bytes, MADV_DODUMP);
+  }
+  if (!there)
+    ::munmap(at, bytes);
+  return there;
+}
+
 std::optional<std::uint64_t> managed_memory::offset_of(device_address begin,
                                                        std::uint64_t bytes) {
   // The windows follow one another, in the program's order of its devices.
@@ -113,13 +148,11 @@ bool managed_memory::insert(device_address begin, std::uint64_t bytes,
   auto access =
       first == block::fresh || faults_ ? PROT_READ | PROT_WRITE : PROT_NONE;
   auto place = in_window(begin) ? MAP_FIXED : MAP_FIXED_NOREPLACE;
-  auto* at = ::mmap(as_pointer(begin), bytes, access,
-                    MAP_SHARED | MAP_NORESERVE | place, file_.get(),
-                    static_cast<off_t>(*offset));
-  if (at == MAP_FAILED)
+  if (!show(begin, bytes, *offset, access, place))
     return false;
+  auto* at = as_pointer(begin);
   auto watched = faults_ && first == block::at_device;
-  if (at != as_pointer(begin) || (watched && !faults_->watch(begin, bytes))) {
+  if (watched && !faults_->watch(begin, bytes)) {
     ::munmap(at, bytes);
     return false;
   }
@@ -210,8 +243,7 @@ void managed_memory::remove(device_address at) {
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   else
     ::munmap(as_pointer(begin), x.bytes);
-  ::fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-              static_cast<off_t>(x.offset), static_cast<off_t>(x.bytes));
+  ::madvise(bytes_of(x, begin, begin, x.bytes).data(), x.bytes, MADV_REMOVE);
   if (x.at_host)
     at_host_.fetch_sub(1);
   regions_.erase(known);
@@ -316,7 +348,7 @@ void managed_memory::send_blocks(const region_map::value_type& x,
   auto& [begin, r] = x;
   auto from = first * block_bytes;
   auto to = std::min<std::uint64_t>(last * block_bytes, r.bytes);
-  if (!fresh) {
+  if (!fresh || !file_) {
     send_pieces(r, begin + from, begin + to, begin);
     return;
   }

@@ -100,6 +100,8 @@ private:
   void serve(const page_faults::touch& what) noexcept;
   bool insert(device_address begin, std::uint64_t bytes, std::uint8_t device,
               block first);
+  bool show(device_address begin, std::uint64_t bytes, std::uint64_t offset,
+            int access, int place);
   bool add_page_run(std::span<const piece> what, std::uint8_t device);
   region_map::iterator find(device_address at);
   std::optional<std::uint64_t> offset_of(device_address begin,
@@ -131,8 +133,9 @@ private:
   std::mutex mutex_;
   // Is set before there are regions, and never changed then.
   std::optional<page_faults> faults_;
+  // Has none where RLIMIT_FSIZE permits no file of this size
   unique_fd file_;
-  mapping all_; // of the whole file
+  mapping all_; // of the whole file or memory
   // The file offset of the next region outside the windows
   std::uint64_t beyond_ = 0;
   // Bytes that are read from the device arrive here.

@@ -6,7 +6,9 @@
 #include "interposer/memory/memory_part.hpp"
 #include "interposer/memory/pinned_writes.hpp"
 #include "interposer/memory/pool.hpp"
+#include "interposer/memory/registered_memory.hpp"
 #include "interposer/memory/sharing.hpp"
+#include "interposer/memory/synchronous_memory.hpp"
 #include "interposer/memory/virtual_memory.hpp"
 #include "interposer/memory/zero_copy.hpp"
 #include "interposer/session/on_occasion.hpp"
@@ -56,6 +58,7 @@ CUresult allocate_in_device(context& in, allocation& what) {
 /// done.
 void release_device(const allocation& what, std::uint8_t device) {
   auto& s = here();
+  synchronous().forget(what.address);
   if (what.managed) {
     managed().remove(what.address);
     given_advice().forget(what.address, what.bytes);
@@ -75,6 +78,7 @@ void release_device(const allocation& what, std::uint8_t device) {
 /// Releases pinned memory. Precondition: wait_for_devices() has returned.
 void release_pinned(const allocation& what) {
   auto& s = here();
+  synchronous().forget(what.address);
   writes_under_way().wait_for(what.address, what.bytes);
   auto call = s.send(call::host_free{what.address, what.bytes}, what.device);
   if (what.kind == memory_kind::registered)
@@ -238,6 +242,7 @@ void free_all(context& of) {
     release_device(x, of.device_index());
   }
   memory_part::get().of_graphs.discard(id);
+  registered().remove_all(id);
   auto pinned = s.host_space().take_all(id);
   if (!pinned.empty())
     wait_for_devices();

@@ -15,4 +15,8 @@ memory_part::memory_part(session_part& session, context_part& contexts) {
   });
 }
 
+synchronous_memory& synchronous() noexcept {
+  return memory_part::get().synchronous;
+}
+
 } // namespace vgpu::interposer

@@ -11,6 +11,7 @@
 #include "interposer/memory/pool.hpp"
 #include "interposer/memory/registered_memory.hpp"
 #include "interposer/memory/sharing.hpp"
+#include "interposer/memory/synchronous_memory.hpp"
 #include "interposer/memory/tensor_map.hpp"
 #include "interposer/memory/texture_object.hpp"
 #include "interposer/memory/virtual_memory.hpp"
@@ -35,6 +36,7 @@ struct memory_part : state_part<memory_part> {
   zero_copy_memory zero_copy;
   managed_memory managed;
   advice_map given_advice;
+  synchronous_memory synchronous;
   fault_handlers faults;
   registered_memory registered;
   pinned_writes writes_under_way;

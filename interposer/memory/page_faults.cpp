@@ -1,5 +1,7 @@
 #include "interposer/memory/page_faults.hpp"
 
+#include "schema/base/own_environment.hpp"
+
 #include <cerrno>
 #include <cstdlib>
 #include <string_view>
@@ -12,7 +14,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "schema/base/environment.hpp"
 
 namespace vgpu::interposer {
 
@@ -145,7 +146,7 @@ std::optional<page_faults::touch> page_faults::next() noexcept {
 }
 
 fault_service permitted_fault_service() noexcept {
-  const auto* text = environment_value("VGPU_MANAGED_FAULTS");
+  const auto* text = setting("VGPU_MANAGED_FAULTS");
   std::string_view name{text == nullptr ? "" : text};
   if (name == "signal")
     return fault_service::signal;

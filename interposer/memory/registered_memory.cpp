@@ -2,10 +2,12 @@
 
 #include "interposer/memory/memory.hpp"
 #include "interposer/memory/memory_part.hpp"
+#include "interposer/memory/synchronous_memory.hpp"
 #include "interposer/memory/zero_copy.hpp"
 #include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
+#include "interposer/session/uncancelled.hpp"
 #include "schema/base/round_up.hpp"
 
 #include <cinttypes>
@@ -16,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+#include <vector>
 
 namespace vgpu::interposer {
 
@@ -76,6 +79,7 @@ unique_fd open_mapped(const mapping_line& x, const std::string& name) {
 }
 
 std::optional<mapped_file> file_under(std::uintptr_t at, std::uint64_t bytes) {
+  uncancelled guard;
   std::ifstream maps{"/proc/self/maps"};
   for (std::string text; std::getline(maps, text);) {
     mapping_line x{text};
@@ -126,8 +130,8 @@ CUresult show(context& in, const mapped_file& what, unsigned flags,
 
 } // namespace
 
-CUresult registered_memory::add(const void* at, std::uint64_t bytes,
-                                unsigned flags, std::uint64_t context) {
+CUresult registered_memory::add(const context& in, const void* at,
+                                std::uint64_t bytes, unsigned flags) {
   auto begin = reinterpret_cast<std::uintptr_t>(at);
   if (at == nullptr || bytes == 0 || begin + bytes < begin)
     return CUDA_ERROR_INVALID_VALUE;
@@ -137,7 +141,8 @@ CUresult registered_memory::add(const void* at, std::uint64_t bytes,
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   if (holding(at) != nullptr)
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  ranges_.emplace(begin, range{bytes, flags, context});
+  ranges_.emplace(begin, range{bytes, flags, in.id.load(), in.device_index(),
+                               begin, next_serial()});
   count_.store(ranges_.size(), std::memory_order_release);
   return CUDA_SUCCESS;
 }
@@ -153,6 +158,7 @@ CUresult registered_memory::remove(const void* at) {
                                     : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
     count_.store(ranges_.size(), std::memory_order_release);
   }
+  synchronous().forget(begin);
   std::lock_guard one{showing_mutex_};
   if (auto known = shown_.find(begin); known != shown_.end()) {
     // This fails where the end of the context already freed the range.
@@ -161,6 +167,18 @@ CUresult registered_memory::remove(const void* at) {
     shown_.erase(known);
   }
   return CUDA_SUCCESS;
+}
+
+void registered_memory::remove_all(std::uint64_t context) {
+  std::vector<std::uintptr_t> gone;
+  {
+    std::shared_lock guard{mutex_};
+    for (auto& [begin, x] : ranges_)
+      if (x.context == context)
+        gone.push_back(begin);
+  }
+  for (auto begin : gone)
+    (void)remove(reinterpret_cast<const void*>(begin)); // NOLINT
 }
 
 const registered_memory::range_map::value_type*

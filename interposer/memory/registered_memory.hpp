@@ -28,16 +28,22 @@ public:
     std::uint64_t bytes = 0;
     unsigned flags = 0;
     std::uint64_t context = 0;
+    std::uint8_t device = 0;
+    std::uintptr_t begin = 0;
+    /// Holds the value of CU_POINTER_ATTRIBUTE_BUFFER_ID.
+    std::uint64_t serial = 0;
   };
 
   /// Registers a range. Returns CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED where
   /// it overlaps another one.
-  CUresult add(const void* at, std::uint64_t bytes, unsigned flags,
-               std::uint64_t context);
+  CUresult add(const context& in, const void* at, std::uint64_t bytes,
+               unsigned flags);
   /// Removes the range that begins there. Waits for the work that may use it.
   /// Returns CUDA_ERROR_INVALID_VALUE for an address inside a range, and
   /// CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED for one outside.
   CUresult remove(const void* at);
+  /// Removes all ranges that the program registered in this context.
+  void remove_all(std::uint64_t context);
   /// Finds the range that the pointer lies in.
   std::optional<range> find(const void* at) const;
 

@@ -2,6 +2,7 @@
 
 #include "interposer/memory/memory_part.hpp"
 #include "interposer/memory/pool.hpp"
+#include "interposer/memory/synchronous_memory.hpp"
 #include "interposer/memory/virtual_memory.hpp"
 #include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
@@ -265,6 +266,7 @@ void shared_things::close_all(std::uint64_t context) {
 void shared_things::unmap(opened_map::iterator which) {
   auto& [at, x] = *which;
   auto& s = here();
+  synchronous().forget(at);
   // The next synchronisation returns the error of the work.
   (void)s.synchronise(x.device);
   (void)s.space(x.device).take(at);

@@ -2,6 +2,7 @@
 
 #include "interposer/memory/memory_part.hpp"
 #include "interposer/memory/sharing.hpp"
+#include "interposer/memory/synchronous_memory.hpp"
 #include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
@@ -382,6 +383,7 @@ CUresult virtual_memory::unmap(CUdeviceptr at, std::uint64_t bytes) {
   }
   while (first != last) {
     auto handle = first->second.memory;
+    synchronous().forget(first->first);
     here().send(call::memory_unmap{first->first, first->second.bytes}, *device);
     first = mappings_.erase(first);
     --memories_.at(handle).mappings;

@@ -2,7 +2,7 @@
 
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
-#include "schema/base/environment.hpp"
+#include "schema/base/own_environment.hpp"
 #include "schema/wire/specification.hpp"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ bool nvml_view::has_session() const {
 }
 
 bool nvml_view::may_watch() const {
-  if (const auto* told = environment_value("VGPU_WATCH");
+  if (const auto* told = setting("VGPU_WATCH");
       told != nullptr && std::string_view{told} == "1")
     return !group_.empty();
   control::specification asked;

@@ -1,5 +1,8 @@
 #include "interposer/session/client_start.hpp"
 
+#include "schema/base/own_environment.hpp"
+
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -15,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "schema/base/environment.hpp"
 
 extern char** environ;
 
@@ -43,14 +45,14 @@ void tell(int to, const report& what) noexcept {
 
 /// Becomes the client. `to` closes by itself when exec succeeds.
 [[noreturn]] void become_client(const char* path, char* const* arguments,
-                                char* const* environment, int to) noexcept {
+                                char* const* environment, bool keeps_log,
+                                int to) noexcept {
   tell(to, {0, ::getpid()});
   ::setsid();
   auto nowhere = ::open("/dev/null", O_RDWR);
   for (auto fd : {STDIN_FILENO, STDOUT_FILENO})
     ::dup2(nowhere, fd);
-  const auto* log = environment_value("VGPU_LOG");
-  if (log == nullptr)
+  if (!keeps_log)
     ::dup2(nowhere, STDERR_FILENO);
   // Close every descriptor but stdio and the pipe, which gets the next number.
   constexpr int kept = STDERR_FILENO + 1;
@@ -71,20 +73,35 @@ void tell(int to, const report& what) noexcept {
   ::_exit(127);
 }
 
-/// Returns the environment without the variables that are meant for the program
-/// alone. A node that the client starts must not pass CUDA_VISIBLE_DEVICES to
-/// the real driver. A program with more rights than its user passes on nothing,
-/// because the client would have these rights and obey that user.
+/// Tells whether the entry is for the program alone. A node that the client
+/// starts must not pass CUDA_VISIBLE_DEVICES to the real driver.
+bool is_for_program(std::string_view entry) {
+  return entry.starts_with("LD_PRELOAD=") ||
+         entry.starts_with("CUDA_VISIBLE_DEVICES=");
+}
+
+/// Returns the client's environment: the program's, and what the program has
+/// removed of the variables with which it was started. After clearenv() there
+/// is no list of the program's. A program with more rights than its user passes on
+/// nothing, because the client would have these rights and obey that user.
 std::vector<char*> client_environment() {
   if (::getauxval(AT_SECURE) != 0) {
     static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
     return {path, nullptr};
   }
   std::vector<char*> out;
-  for (auto** i = environ; *i != nullptr; ++i)
-    if (std::string_view x{*i}; !x.starts_with("LD_PRELOAD=") &&
-                                !x.starts_with("CUDA_VISIBLE_DEVICES="))
+  for (auto** i = environ; i != nullptr && *i != nullptr; ++i)
+    if (!is_for_program(*i))
       out.push_back(*i);
+  auto cleared = out.empty();
+  for (auto x : first_environment()) {
+    auto name = x.substr(0, x.find('=') + 1);
+    auto known = std::any_of(out.begin(), out.end(), [&](const char* y) {
+      return std::string_view{y}.starts_with(name);
+    });
+    if (!known && !is_for_program(x) && (cleared || x.starts_with("VGPU_")))
+      out.push_back(const_cast<char*>(x.data())); // execve only reads it
+  }
   out.push_back(nullptr);
   return out;
 }
@@ -106,7 +123,7 @@ report read_report(int from) noexcept {
 } // namespace
 
 std::string client_program() {
-  if (const auto* chosen = environment_value("VGPU_CLIENT");
+  if (const auto* chosen = setting("VGPU_CLIENT");
       chosen != nullptr && *chosen != '\0')
     return chosen;
   Dl_info where{};
@@ -135,6 +152,7 @@ result<unique_fd> start_client(const std::string& program) {
   auto environment = client_environment();
   const auto* path = program.c_str();
   auto to = writing.get();
+  auto keeps_log = setting("VGPU_LOG") != nullptr;
   // No handler of the program runs in the children.
   sigset_t all, before;
   ::sigfillset(&all);
@@ -144,7 +162,7 @@ result<unique_fd> start_client(const std::string& program) {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (middle == 0) {
     if (quiet_fork() == 0)
-      become_client(path, arguments.data(), environment.data(), to);
+      become_client(path, arguments.data(), environment.data(), keeps_log, to);
     ::_exit(0);
   }
   if (middle < 0)

@@ -2,8 +2,9 @@
 
 #include "interposer/session/client_start.hpp"
 #include "interposer/session/process.hpp"
+#include "interposer/session/stdio_plug.hpp"
 #include "schema/base/endpoints.hpp"
-#include "schema/base/environment.hpp"
+#include "schema/base/own_environment.hpp"
 #include "schema/wire/guest.capnp.h"
 #include "schema/wire/guest_hello.hpp"
 #include "schema/wire/message_codec.hpp"
@@ -40,7 +41,7 @@ constexpr std::size_t most_descriptors = 16;
 constexpr std::size_t packet_limit = std::size_t{1} << 20;
 
 std::string environment(const char* name, const std::string& otherwise) {
-  const auto* text = environment_value(name);
+  const auto* text = setting(name);
   return text == nullptr || *text == '\0' ? otherwise : std::string{text};
 }
 
@@ -77,6 +78,7 @@ bool has_ended(const unique_fd& process_fd) {
 }
 
 result<unique_fd> connect_or_start() {
+  stdio_plug plug;
   if (auto fd = try_connect(); fd)
     return fd;
   using clock = std::chrono::steady_clock;

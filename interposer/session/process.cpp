@@ -5,7 +5,7 @@
 #include "interposer/session/session.hpp"
 #include "interposer/session/write_all.hpp"
 #include "schema/base/cuda_fault.hpp"
-#include "schema/base/environment.hpp"
+#include "schema/base/own_environment.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -27,7 +27,7 @@ namespace {
 constinit std::mutex initialising;
 
 log_level level_from_environment() noexcept {
-  const auto* text = environment_value("VGPU_LOG");
+  const auto* text = setting("VGPU_LOG");
   if (text == nullptr)
     return log_level::off;
   std::string_view name{text};

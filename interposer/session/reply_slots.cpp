@@ -1,5 +1,7 @@
 #include "interposer/session/reply_slots.hpp"
 
+#include "interposer/session/uncancelled.hpp"
+
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -41,11 +43,13 @@ slot_index reply_slots::take(const std::function<void()>& idle) {
       if (!abandoned_.empty())
         oldest = abandoned_.front();
     }
-    if (oldest)
+    if (oldest) {
       wait_for(oldest, check_every);
-    else
+    } else {
       // Waiting threads hold all slots.
+      uncancelled through;
       std::this_thread::sleep_for(1ms);
+    }
     idle();
   }
 }
@@ -179,6 +183,7 @@ std::optional<reply_arena::range> reply_arena::try_take(std::uint64_t bytes) {
 }
 
 reply_arena::range reply_arena::take(std::uint64_t bytes) {
+  uncancelled through;
   for (;;) {
     if (auto got = try_take(bytes); got)
       return std::move(*got);

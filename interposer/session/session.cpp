@@ -2,10 +2,13 @@
 
 #include "interposer/session/process.hpp"
 #include "interposer/session/session_part.hpp"
+#include "interposer/session/stdio_plug.hpp"
+#include "interposer/session/uncancelled.hpp"
 #include "interposer/session/visible_devices.hpp"
 #include "interposer/session/write_all.hpp"
-#include "schema/base/environment.hpp"
+#include "schema/base/own_environment.hpp"
 #include "schema/base/sizes.hpp"
+#include "schema/log/memory_size.hpp"
 
 #include <xxhash.h>
 
@@ -41,7 +44,7 @@ std::uint64_t physical_memory() {
 /// VGPU_JOURNAL, or a quarter of the machine's memory.
 result<std::uint64_t> journal_capacity() {
   auto wanted = std::min(physical_memory() / 4, std::uint64_t{16} << 30);
-  if (const auto* text = environment_value("VGPU_JOURNAL"); text != nullptr) {
+  if (const auto* text = setting("VGPU_JOURNAL"); text != nullptr) {
     auto given = parse_size(text);
     if (!given)
       return fault{fault_kind::usage, "VGPU_JOURNAL: " + given.why().what};
@@ -54,6 +57,22 @@ result<std::uint64_t> journal_capacity() {
 std::uint64_t pinned_capacity() {
   auto bytes = std::min(physical_memory(), window_bytes);
   return bytes / granule_bytes * granule_bytes;
+}
+
+/// Makes the memory of a session. Where a limit for the size of files is too
+/// small, the parts of the memory are as large as it permits.
+result<session_area> create_area(std::uint64_t journal) {
+  auto most = largest_file();
+  auto pinned = pinned_capacity();
+  auto area = session_area::create(journal, pinned);
+  if (area || most / 2 >= pinned)
+    return area;
+  log_line(log_level::warn,
+           "RLIMIT_FSIZE permits files of " + std::to_string(most) +
+               " bytes, which limits the journal and pinned memory");
+  return session_area::create(
+      std::min(journal, std::bit_floor(std::min(most, journal) * log_files)),
+      std::min(pinned, most / 2 / granule_bytes * granule_bytes));
 }
 
 fault system_fault(const std::string& what) {
@@ -84,13 +103,15 @@ session::session(session_area area, unique_fd doorbell, busy_poll_limits limits)
 session::~session() = default;
 
 result<std::unique_ptr<session>> session::open() {
+  uncancelled through;
+  stdio_plug plug;
   auto journal = journal_capacity();
   if (!journal)
     return journal.why();
   auto polling = chosen_busy_poll();
   if (!polling)
     return polling.why();
-  auto area = session_area::create(*journal, pinned_capacity());
+  auto area = create_area(*journal);
   if (!area)
     return area.why();
   unique_fd doorbell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -100,7 +121,7 @@ result<std::unique_ptr<session>> session::open() {
       new session(std::move(*area), std::move(doorbell),
                   polling->limits(busy_poll_where_scarce))};
   self->states_ = state_places::create(state_folder());
-  const auto* protect = environment_value("VGPU_PROTECT");
+  const auto* protect = setting("VGPU_PROTECT");
   if (protect != nullptr && std::string_view{protect} == "none")
     self->area_.header().protection_level.store(
         static_cast<std::uint32_t>(protection::none));
@@ -264,6 +285,7 @@ call::digest session::publish_image(std::span<const std::byte> image) {
 void session::check_client() {
   if (process::now() == phase::ended)
     throw session_lost{"the program is exiting"};
+  uncancelled through;
   std::lock_guard guard{channel_mutex_};
   if (!channel_.hung_up())
     return;

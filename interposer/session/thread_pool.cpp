@@ -1,6 +1,7 @@
 #include "interposer/session/thread_pool.hpp"
 
 #include "interposer/session/own_thread.hpp"
+#include "interposer/session/uncancelled.hpp"
 #include "schema/base/processors.hpp"
 
 #include <algorithm>
@@ -17,6 +18,7 @@ void thread_pool::run(std::size_t parts,
       job(part);
     return;
   }
+  uncancelled through;
   std::unique_lock guard{mutex_};
   work_ = &job;
   parts_ = left_ = parts;

@@ -1,5 +1,7 @@
 #include "interposer/session/write_all.hpp"
 
+#include "interposer/session/uncancelled.hpp"
+
 #include <cerrno>
 
 #include <poll.h>
@@ -8,6 +10,7 @@
 namespace vgpu::interposer {
 
 bool write_all(int to, std::string_view text) noexcept {
+  uncancelled guard;
   while (!text.empty()) {
     auto n = ::write(to, text.data(), text.size());
     if (n >= 0) {
@@ -23,6 +26,7 @@ bool write_all(int to, std::string_view text) noexcept {
 }
 
 void print_all(std::FILE* to, std::string_view text) noexcept {
+  uncancelled guard;
   ::flockfile(to);
   std::fflush(to);
   if (auto fd = ::fileno(to); fd >= 0) {

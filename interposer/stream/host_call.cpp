@@ -4,6 +4,7 @@
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/session/session_part.hpp"
+#include "interposer/session/uncancelled.hpp"
 #include "interposer/stream/stream_part.hpp"
 
 #include <algorithm>
@@ -375,6 +376,7 @@ void host_caller::wait_for_ends(std::unique_lock<std::mutex>& guard,
 template <class Condition>
 void host_caller::wait_while(std::unique_lock<std::mutex>& guard,
                              const Condition& so) {
+  uncancelled through;
   while (so()) {
     if (ended_.wait_for(guard, 100ms) == std::cv_status::timeout) {
       guard.unlock();

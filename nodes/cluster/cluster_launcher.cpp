@@ -181,7 +181,7 @@ struct launched {
 
 std::vector<char*> environment_of(const launch_ties& ties) {
   std::vector<char*> out;
-  for (auto** i = environ; *i != nullptr; ++i)
+  for (auto** i = environ; i != nullptr && *i != nullptr; ++i)
     if (!ties.all_devices ||
         !std::string_view{*i}.starts_with("CUDA_VISIBLE_DEVICES="))
       out.push_back(*i);

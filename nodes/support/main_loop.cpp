@@ -41,6 +41,7 @@ sigset_t handled_signals() {
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::signal(SIGPIPE, SIG_DFL);
+  ::signal(SIGXFSZ, SIG_DFL);
   // The child gets a group of its own, so that only its node handles a
   // terminal's signals.
   ::setpgid(0, 0);
@@ -165,6 +166,8 @@ main_loop::main_loop()
     : on_signal_([this] { stop(); }),
       children_(std::make_shared<child_table>(this)) {
   ::signal(SIGPIPE, SIG_IGN);
+  // A write beyond RLIMIT_FSIZE then fails with EFBIG.
+  ::signal(SIGXFSZ, SIG_IGN);
   auto handled = handled_signals();
   if (::pthread_sigmask(SIG_BLOCK, &handled, nullptr) != 0)
     give_up("pthread_sigmask");

@@ -17,7 +17,7 @@ namespace vgpu {
 /// kernel ties PR_SET_PDEATHSIG to the thread that forked.
 ///
 /// Make it first in main, before any thread: it blocks SIGINT, SIGTERM and
-/// SIGHUP in all of them, and ignores SIGPIPE.
+/// SIGHUP in all of them, and ignores SIGPIPE and SIGXFSZ.
 class main_loop {
 public:
   /// Throws std::system_error when the kernel provides no descriptors.

@@ -12,6 +12,8 @@ namespace vgpu {
 
 stop_signal::stop_signal() {
   ::signal(SIGPIPE, SIG_IGN);
+  // A write beyond RLIMIT_FSIZE then fails with EFBIG.
+  ::signal(SIGXFSZ, SIG_IGN);
   sigset_t set;
   ::sigemptyset(&set);
   for (auto x : {SIGTERM, SIGINT, SIGHUP})

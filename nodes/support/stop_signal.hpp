@@ -10,7 +10,7 @@
 namespace vgpu {
 
 /// Blocks SIGTERM, SIGINT and SIGHUP for all threads that start after it, and
-/// ignores SIGPIPE. Make one first in main.
+/// ignores SIGPIPE and SIGXFSZ. Make one first in main.
 class stop_signal {
 public:
   stop_signal();

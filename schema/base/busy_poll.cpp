@@ -1,6 +1,6 @@
 #include "schema/base/busy_poll.hpp"
 
-#include "schema/base/environment.hpp"
+#include "schema/base/own_environment.hpp"
 #include "schema/base/processors.hpp"
 
 #include <charconv>
@@ -60,8 +60,7 @@ result<busy_poll_choice> choose_busy_poll(const char* asked,
 }
 
 result<busy_poll_choice> chosen_busy_poll() {
-  return choose_busy_poll(environment_value("VGPU_BUSY_POLL"),
-                          own_processors());
+  return choose_busy_poll(setting("VGPU_BUSY_POLL"), own_processors());
 }
 
 } // namespace vgpu

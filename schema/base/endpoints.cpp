@@ -1,5 +1,7 @@
 #include "schema/base/endpoints.hpp"
 
+#include "schema/base/own_environment.hpp"
+
 #include <xxhash.h>
 
 #include <array>
@@ -8,14 +10,13 @@
 
 #include <unistd.h>
 
-#include "schema/base/environment.hpp"
 
 namespace vgpu {
 
 namespace {
 
 std::string environment(const char* name) {
-  auto* text = environment_value(name);
+  const auto* text = setting(name);
   return text == nullptr ? std::string{} : std::string{text};
 }
 

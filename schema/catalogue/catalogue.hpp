@@ -69,7 +69,7 @@ struct catalogue_entry {
 inline constexpr auto catalogue = [] {
   using enum occasion;
   return std::to_array<catalogue_entry>({
-#define VGPU_CALL(symbol, base, version, flavour, served, more, why)           \
+#define VGPU_CALL(symbol, base, version, flavour, served, more, why, ...)      \
   {#symbol, #base, version, stream_flavour::flavour, call_class::served,       \
    more,    why},
 #include "schema/catalogue/catalogue.def"

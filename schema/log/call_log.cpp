@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace vgpu {
@@ -190,8 +191,9 @@ std::uint64_t log_writer::tail() const noexcept {
 void log_writer::ring() noexcept {
   std::uint64_t one = 1;
   // The write fails only when the count is at its maximum, and then the
-  // doorbell already rings.
-  [[maybe_unused]] auto n = ::write(doorbell_, &one, sizeof(one));
+  // doorbell already rings. The call by number is no point at which the
+  // program's thread is cancelled.
+  [[maybe_unused]] auto n = ::syscall(SYS_write, doorbell_, &one, sizeof(one));
 }
 
 void log_writer::make_room(std::uint64_t end, std::uint64_t bytes,

@@ -4,6 +4,7 @@
 #include "schema/base/round_up.hpp"
 
 #include "schema/log/call_log.hpp"
+#include "schema/log/memory_size.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -129,8 +130,11 @@ result<unique_fd> make_sealed_memory(const char* name, std::uint64_t bytes) {
       static_cast<int>(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING))};
   if (!fd)
     return from_errno("cannot create shared memory");
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
-    return from_errno("cannot size shared memory");
+  if (!size_memory(fd.get(), bytes))
+    return from_errno(errno == EFBIG
+                          ? "cannot size shared memory, as RLIMIT_FSIZE "
+                            "(ulimit -f) permits too small files"
+                          : "cannot size shared memory");
   if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
     return from_errno("cannot seal shared memory");
   return fd;

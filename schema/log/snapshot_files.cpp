@@ -1,5 +1,7 @@
 #include "schema/log/snapshot_files.hpp"
 
+#include "schema/base/own_environment.hpp"
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -8,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "schema/base/environment.hpp"
 
 namespace vgpu {
 
@@ -72,7 +73,7 @@ std::vector<int> state_places::descriptors() const {
 }
 
 std::string state_folder() {
-  const auto* folder = environment_value("VGPU_STATE_DIR");
+  const auto* folder = setting("VGPU_STATE_DIR");
   return folder == nullptr || *folder == '\0' ? "/var/tmp" : folder;
 }
 

@@ -1,6 +1,6 @@
 #include "schema/wire/specification.hpp"
 
-#include "schema/base/environment.hpp"
+#include "schema/base/own_environment.hpp"
 #include "schema/base/sizes.hpp"
 #include "schema/log/session_area.hpp"
 
@@ -311,7 +311,7 @@ status set_field(specification& to, const std::string& name,
 
 status set_from_environment(specification& to) {
   for (auto& x : fields) {
-    const auto* value = environment_value(x.variable);
+    const auto* value = setting(x.variable);
     if (value != nullptr && *value != '\0' && !x.set(to, value))
       return wrong(x.variable, value, x);
   }

@@ -142,4 +142,44 @@ BOOST_AUTO_TEST_CASE(invalid_arguments_are_refused) {
              CUDA_ERROR_INVALID_VALUE);
 }
 
+BOOST_AUTO_TEST_CASE(advice_is_told_again) {
+  constexpr std::size_t half = bytes / 2;
+  constexpr CUmemLocation first{CU_MEM_LOCATION_TYPE_DEVICE, {0}},
+      host{CU_MEM_LOCATION_TYPE_HOST, {0}};
+  auto told = [&](CUmem_range_attribute which, std::size_t count) {
+    int out = 99;
+    REQUIRE_OK(cuMemRangeGetAttribute(&out, sizeof out, which, memory, count));
+    return out;
+  };
+  REQUIRE_OK(
+      cuMemAdvise(memory, half, CU_MEM_ADVISE_SET_PREFERRED_LOCATION, first));
+  REQUIRE_OK(cuMemAdvise(memory, bytes, CU_MEM_ADVISE_SET_ACCESSED_BY, host));
+  REQUIRE_OK(cuMemAdvise(memory, half, CU_MEM_ADVISE_SET_READ_MOSTLY, first));
+  REQUIRE_OK(cuMemPrefetchAsync(memory, half, host, 0, nullptr));
+  BOOST_TEST(told(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, half) == 0);
+  BOOST_TEST(told(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, bytes) ==
+             CU_DEVICE_INVALID);
+  BOOST_TEST(told(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE, half) ==
+             int{CU_MEM_LOCATION_TYPE_DEVICE});
+  BOOST_TEST(told(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE, bytes) ==
+             int{CU_MEM_LOCATION_TYPE_INVALID});
+  BOOST_TEST(told(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID, half) == 0);
+  BOOST_TEST(told(CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY, bytes) == CU_DEVICE_CPU);
+  BOOST_TEST(told(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, half) == 1);
+  BOOST_TEST(told(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, bytes) == 0);
+  BOOST_TEST(told(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION, half) ==
+             CU_DEVICE_CPU);
+  BOOST_TEST(told(CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE, half) ==
+             int{CU_MEM_LOCATION_TYPE_HOST});
+  REQUIRE_OK(
+      cuMemAdvise(memory, half, CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION, first));
+  BOOST_TEST(told(CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION, half) ==
+             CU_DEVICE_INVALID);
+  // Advice ends with its memory.
+  REQUIRE_OK(cuMemFree(memory));
+  REQUIRE_OK(cuCtxSynchronize());
+  REQUIRE_OK(cuMemAllocManaged(&memory, bytes, CU_MEM_ATTACH_GLOBAL));
+  BOOST_TEST(told(CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, half) == 0);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -48,7 +48,8 @@ struct fixture {
     std::string path =
         std::filesystem::temp_directory_path() / "vgputestXXXXXX";
     dir = ::mkdtemp(path.data());
-    ::unsetenv("VGPU_MANAGER");
+    // An empty value, because a variable that is removed keeps its first one.
+    ::setenv("VGPU_MANAGER", "", 1);
     ::unsetenv("VGPU_LOG");
     // A program without options looks for a cluster here.
     ::setenv("XDG_RUNTIME_DIR", dir.c_str(), 1);
