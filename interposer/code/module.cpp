@@ -25,10 +25,15 @@ module_id next_module() noexcept {
   return {code_part::get().last_module.fetch_add(1) + 1};
 }
 
+using held_promises = std::unique_lock<std::shared_mutex>;
+
 /// Asks the worker for a module's facts, with a larger buffer each time until
-/// they fit.
-result<std::vector<std::byte>>
-fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
+/// they fit. `held` is locked from the request on. Before that, functions are
+/// awaited that may allocate.
+result<std::vector<std::byte>> fetch_facts(module_id wire,
+                                           const call::digest& image,
+                                           std::uint8_t device,
+                                           held_promises& held) {
   auto& s = here();
   std::uint64_t room = std::uint64_t{1} << 20;
   for (bool loaded = false;; loaded = true) {
@@ -37,6 +42,7 @@ fetch_facts(module_id wire, const call::digest& image, std::uint8_t device) {
     auto asked =
         loaded ? s.begin(call::module_facts{{wire}, to}, device)
                : host_calls().append_alone([&] {
+                   held = s.space(device).hold_promises();
                    return s.begin(call::module_load{{wire}, image, to}, device);
                  });
     auto got = s.finish(asked);
@@ -80,6 +86,30 @@ void publish_managed(module& x) {
     g.reachable = g.managed && reachable;
 }
 
+/// Counts a module's variables. Only the worker knew the sizes, and it has
+/// checked the quota.
+void count_variables(const module& x, address_space& space) {
+  for (auto& [name, g] : x.globals)
+    if (name == device_heap_name)
+      space.set_heap(g.bytes);
+    else
+      space.add_variables(g.bytes);
+}
+
+/// Loads a module in the worker, and counts its variables. Nothing is promised
+/// meanwhile, because the worker may need all that is left.
+status load_in_worker(module& x, const call::digest& image) {
+  auto device = x.owner.device_index();
+  held_promises held;
+  auto facts = fetch_facts(x.wire, image, device, held);
+  if (!facts)
+    return facts.why();
+  if (auto ok = read_module_facts(*facts, x); !ok)
+    return ok;
+  count_variables(x, here().space(device));
+  return {};
+}
+
 void publish(module& x) {
   for (auto& f : x.functions) {
     f->in = &x;
@@ -95,25 +125,27 @@ void publish(module& x) {
                  .kind = memory_kind::global,
                  .context = x.owner.id.load(),
                  .managed = g.managed});
-    // Only the worker knew the sizes, and it has checked the quota.
-    space.take_on(g.bytes);
   }
   publish_managed(x);
 }
 
 void retire(module& x) {
+  auto& space = here().space(x.owner.device_index());
   for (auto& f : x.functions)
     functions().remove(f->handle);
   for (auto& [name, g] : x.globals) {
     if (g.managed)
       managed().remove(g.address);
-    auto& space = here().space(x.owner.device_index());
     (void)space.take(g.address);
-    space.refund(g.bytes);
   }
   host_calls().append_alone([&] {
     return here().send(call::module_unload{{x.wire}}, x.owner.device_index());
   });
+  // The log tells the worker of the end before anything gets the room. The
+  // heap outlives its module.
+  for (auto& [name, g] : x.globals)
+    if (name != device_heap_name)
+      space.remove_variables(g.bytes);
 }
 
 /// Removes a module from its library's lists.
@@ -180,10 +212,7 @@ result<module*> load_module(context& in, std::span<const std::byte> image,
     image = copy;
   }
   auto digest = here().publish_image(image);
-  auto facts = fetch_facts(made->wire, digest, in.device_index());
-  if (!facts)
-    return facts.why();
-  if (auto ok = read_module_facts(*facts, *made); !ok)
+  if (auto ok = load_in_worker(*made, digest); !ok)
     return ok.why();
   publish(*made);
   auto* x = made.get();

@@ -170,8 +170,9 @@ status session::reserve_windows() {
         base, device_placed_offset, grant_.quota, 512, &area_.header().quota,
         &area_.header().used[wire_[d]]));
   }
-  host_space_ = std::make_unique<address_space>(
-      host_window, area_.host_bytes(), area_.host_bytes(), pinned_step);
+  host_space_ = std::make_unique<address_space>(host_window, area_.host_bytes(),
+                                                area_.host_bytes(), pinned_step,
+                                                nullptr, nullptr, pinned_step);
   return {};
 }
 
