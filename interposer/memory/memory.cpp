@@ -115,6 +115,7 @@ CUresult free_host(device_address at, memory_kind kind) {
 } // namespace
 
 void make_room(std::uint8_t device, std::uint64_t bytes) {
+  release_reserves(device);
   virtual_memories().collect();
   sharing().recount(device, bytes);
 }
@@ -254,6 +255,7 @@ void free_all(context& of) {
     left_pool(x);
     release_device(x, of.device_index());
   }
+  trim_pools_after_wait();
   memory_part::get().of_graphs.discard(id);
   auto pinned = s.host_space().take_all(id);
   if (!pinned.empty())

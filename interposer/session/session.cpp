@@ -200,6 +200,7 @@ void session::begin_sharing() {
 }
 
 CUresult session::synchronise(std::uint8_t device) {
+  session_part::get().at_wait.run();
   if (auto clean = clean_[device].load(std::memory_order_acquire);
       clean != 0 && clean == tail())
     return sticky();
