@@ -29,7 +29,7 @@ status vgpu_state::audit_memory(std::uint64_t bytes) const {
 
 void vgpu_state::add(memory_id x, std::uint64_t bytes) {
   memories_.emplace(x, memory_state{bytes});
-  used_ += bytes;
+  account_.add(bytes);
 }
 
 status vgpu_state::audit_foreign(std::uint64_t bytes) const {
@@ -53,13 +53,13 @@ std::uint64_t vgpu_state::take_over_foreign() {
       x.foreign = false;
       bytes += x.bytes;
     }
-  used_ += bytes;
+  account_.add(bytes);
   return bytes;
 }
 
 std::uint64_t vgpu_state::count_left(std::uint64_t bytes) {
   auto more = bytes - std::exchange(left_, bytes);
-  used_ += more;
+  account_.add(more);
   return more;
 }
 
@@ -73,7 +73,7 @@ std::uint64_t vgpu_state::forget_unused(memory_id x) {
   if (known->second.named || known->second.mappings != 0)
     return 0;
   auto bytes = known->second.foreign ? 0 : known->second.bytes;
-  used_ -= bytes;
+  account_.remove(bytes);
   memories_.erase(known);
   return bytes;
 }

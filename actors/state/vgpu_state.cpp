@@ -27,11 +27,22 @@ status must_be_live(bool known, const char* kind, std::uint64_t handle) {
               "does not exist on this device");
 }
 
+/// Returns the bytes of a module's variables, without the heap of kernels'
+/// malloc.
 std::uint64_t bytes_of(const std::vector<device::global_info>& all) {
   std::uint64_t out = 0;
   for (const auto& x : all)
-    out += x.bytes;
+    if (x.name != device_heap_name)
+      out += x.bytes;
   return out;
+}
+
+std::optional<std::uint64_t>
+heap_of(const std::vector<device::global_info>& all) {
+  for (const auto& x : all)
+    if (x.name == device_heap_name)
+      return x.bytes;
+  return std::nullopt;
 }
 
 } // namespace
@@ -99,23 +110,35 @@ status vgpu_state::audit(call::ended<memory_id> x) const {
 }
 
 void vgpu_state::add(module_id x, module_state what) {
-  variables_ += bytes_of(what.globals);
+  account_.add_variables(bytes_of(what.globals));
+  if (auto heap = heap_of(what.globals))
+    set_heap(*heap);
   modules_.emplace(x, std::move(what));
 }
 
 void vgpu_state::remove(module_id x) {
   auto i = modules_.find(x);
-  variables_ -= bytes_of(i->second.globals);
+  account_.remove_variables(bytes_of(i->second.globals));
   modules_.erase(i);
+}
+
+void vgpu_state::set_heap(std::uint64_t bytes) noexcept {
+  heap_ = bytes;
+  account_.set_heap(bytes);
 }
 
 void vgpu_state::replace_variable(const device::global_info& x) {
   for (auto& [id, module] : modules_)
     for (auto& known : module.globals)
       if (known.name == x.name) {
-        variables_ += x.bytes - known.bytes;
+        if (x.name != device_heap_name) {
+          account_.remove_variables(known.bytes);
+          account_.add_variables(x.bytes);
+        }
         known = x;
       }
+  if (x.name == device_heap_name)
+    set_heap(x.bytes);
 }
 
 // -- memory -------------------------------------------------------------------
@@ -134,19 +157,20 @@ status vgpu_state::audit_place(device_address address,
 }
 
 status vgpu_state::audit_quota(std::uint64_t bytes) const {
-  auto used = used_ + variables_;
-  if (used <= quota_ && bytes <= quota_ - used)
+  if (account_.has_room(bytes, quota_))
     return {};
   return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
                     "an allocation of " + std::to_string(bytes) +
                         " bytes exceeds the vGPU's quota of " +
                         std::to_string(quota_) + ", of which " +
-                        std::to_string(used) + " are used");
+                        std::to_string(used()) + " are used");
 }
 
 status
 vgpu_state::audit_variables(const std::vector<device::global_info>& all) const {
-  auto bytes = bytes_of(all);
+  auto bytes = account_.cost_of_variables(bytes_of(all));
+  if (auto heap = heap_of(all); heap && *heap > heap_)
+    bytes += *heap - heap_;
   return bytes == 0 ? status{} : audit_quota(bytes);
 }
 
@@ -154,7 +178,7 @@ status vgpu_state::audit_alloc(device_address address,
                                std::uint64_t bytes) const {
   if (auto ok = audit_place(address, bytes); !ok)
     return ok;
-  return audit_quota(bytes);
+  return audit_quota(account_.cost(address, bytes));
 }
 
 bool vgpu_state::overlaps(device_address address, std::uint64_t bytes) const {
@@ -174,8 +198,7 @@ bool vgpu_state::overlaps(device_address address, std::uint64_t bytes) const {
 
 std::vector<vgpu_state::run> vgpu_state::allocate(device_address address,
                                                   std::uint64_t bytes) {
-  allocations_.emplace(address, bytes);
-  used_ += bytes;
+  reserve(address, bytes);
   return count_granules(address, bytes, 1);
 }
 
@@ -194,12 +217,12 @@ status vgpu_state::audit_free(device_address address,
 
 void vgpu_state::reserve(device_address address, std::uint64_t bytes) {
   allocations_.emplace(address, bytes);
-  used_ += bytes;
+  account_.insert(address, bytes);
 }
 
 void vgpu_state::unreserve(device_address address, std::uint64_t bytes) {
   allocations_.erase(address);
-  used_ -= bytes;
+  account_.erase(address, bytes);
 }
 
 status vgpu_state::audit_texture(const texture_spec& x) const {
@@ -226,8 +249,7 @@ status vgpu_state::audit_texture(const texture_spec& x) const {
 
 std::vector<vgpu_state::run> vgpu_state::release(device_address address,
                                                  std::uint64_t bytes) {
-  allocations_.erase(address);
-  used_ -= bytes;
+  unreserve(address, bytes);
   return count_granules(address, bytes, -1);
 }
 

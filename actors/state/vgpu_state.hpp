@@ -6,6 +6,7 @@
 #include "devices/interface/device.hpp"
 #include "schema/base/fault.hpp"
 #include "schema/base/ids.hpp"
+#include "schema/base/memory_account.hpp"
 #include "schema/catalogue/calls.hpp"
 
 #include <cstdint>
@@ -135,7 +136,7 @@ public:
   };
 
   /// Checks the size of a module's variables against the quota. They count as
-  /// long as the module exists, in addition to used().
+  /// long as the module exists; a heap among them, until it is replaced.
   status audit_variables(const std::vector<device::global_info>& all) const;
   /// Checks an allocation against the window, the quota and existing
   /// allocations.
@@ -209,9 +210,11 @@ public:
   /// variables.
   bool holds(device_address address, std::uint64_t bytes) const;
 
-  /// Returns the bytes that count against the quota, without modules'
-  /// variables.
-  std::uint64_t used() const noexcept { return used_; }
+  /// Returns the bytes that count against the quota, in whole granules, with
+  /// modules' variables.
+  std::uint64_t used() const noexcept { return account_.used(); }
+  /// Returns the bytes of the heap of kernels' malloc.
+  std::uint64_t heap_bytes() const noexcept { return heap_; }
 
 private:
   std::vector<run> count_granules(device_address address, std::uint64_t bytes,
@@ -221,14 +224,14 @@ private:
   bool overlaps(device_address address, std::uint64_t bytes) const;
   bool maps(device_address address, std::uint64_t bytes) const;
   std::uint64_t forget_unused(memory_id x);
+  void set_heap(std::uint64_t bytes) noexcept;
 
   device_address window_;
   std::uint64_t quota_;
-  std::uint64_t used_ = 0;
-  /// Holds the part of used_ that is freed here, but that another session has.
+  memory_account account_;
+  /// Holds the part of used() that is freed here, but that another session has.
   std::uint64_t left_ = 0;
-  /// Holds the bytes of all modules' variables.
-  std::uint64_t variables_ = 0;
+  std::uint64_t heap_ = 0;
   std::unordered_set<stream_id> streams_;
   std::unordered_set<event_id> events_;
   std::unordered_map<module_id, module_state> modules_;

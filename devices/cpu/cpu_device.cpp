@@ -86,7 +86,9 @@ public:
   cpu_device(const cpu_options& options, std::uint64_t quota)
       : props_{cpu_properties(options)}, account_{quota},
         modules_{options.capability,
-                 [this](device_address a) { return map(a, granule_bytes); },
+                 [this](device_address a) {
+                   return map(a, granule_bytes, use_of::modules);
+                 },
                  [this](device_address a, bool was_used) {
                    give_back(a, was_used);
                  }},
@@ -130,58 +132,11 @@ public:
   }
 
   status map(device_address address, std::uint64_t bytes) override {
-    if (auto ok = alive(); !ok)
-      return ok;
-    if (!memory_.in_window(address, bytes))
-      return invalid("map: " + hex(address) + " and its " + hex(bytes) +
-                     " bytes are not whole granules of the window");
-    for (auto g = address; g != address + bytes; g += granule_bytes)
-      if (account_.contains(g))
-        return invalid("map: " + hex(g) + " is mapped already");
-    if (auto ok = account_.check_quota("map", bytes); !ok)
-      return ok;
-    if (auto before = leaving_.of(address, bytes); !before.empty()) {
-      // Earlier work may still use the memory that was there. The new memory
-      // comes when that work is done, and before any work enqueued from now on.
-      auto t = std::make_shared<task>();
-      t->always = true;
-      t->start = [this, address, bytes](auto finish) {
-        if (!back(address, bytes))
-          set_error(CUDA_ERROR_OUT_OF_MEMORY);
-        finish();
-      };
-      scheduler_->fence(std::move(t), before);
-    } else if (auto ok = back(address, bytes); !ok) {
-      return ok;
-    }
-    account_.insert(address, bytes);
-    account_.use(bytes);
-    return {};
+    return map(address, bytes, use_of::allocations);
   }
 
   status unmap(device_address address, std::uint64_t bytes) override {
-    if (!memory_.in_window(address, bytes))
-      return invalid("unmap: " + hex(address) +
-                     " and its bytes are not whole granules of the window");
-    for (auto g = address; g != address + bytes; g += granule_bytes)
-      if (!account_.contains(g))
-        return invalid("unmap: " + hex(g) + " is not mapped");
-    account_.erase(address, bytes);
-    account_.unuse(bytes);
-    shared_.forget(address, bytes);
-    auto t = std::make_shared<task>();
-    t->always = true;
-    t->start = [this, address, bytes, self = t.get(),
-                adopted = adopted_.take(address, bytes)](auto finish) {
-      changes_.remove(address, bytes);
-      adopted_files::empty(adopted);
-      memory_.release(address, bytes);
-      leaving_.erase(address, bytes, self);
-      finish();
-    };
-    leaving_.insert(address, bytes, t);
-    scheduler_->after(std::nullopt, std::move(t));
-    return {};
+    return unmap(address, bytes, use_of::allocations);
   }
 
   status attach_host(device_address address, std::uint64_t bytes) override {
@@ -601,6 +556,63 @@ public:
   }
 
 private:
+  using use_of = granule_account::use_of;
+
+  status map(device_address address, std::uint64_t bytes, use_of by) {
+    if (auto ok = alive(); !ok)
+      return ok;
+    if (!memory_.in_window(address, bytes))
+      return invalid("map: " + hex(address) + " and its " + hex(bytes) +
+                     " bytes are not whole granules of the window");
+    for (auto g = address; g != address + bytes; g += granule_bytes)
+      if (account_.contains(g))
+        return invalid("map: " + hex(g) + " is mapped already");
+    if (auto ok = account_.check_quota("map", bytes, by); !ok)
+      return ok;
+    if (auto before = leaving_.of(address, bytes); !before.empty()) {
+      // Earlier work may still use the memory that was there. The new memory
+      // comes when that work is done, and before any work enqueued from now on.
+      auto t = std::make_shared<task>();
+      t->always = true;
+      t->start = [this, address, bytes](auto finish) {
+        if (!back(address, bytes))
+          set_error(CUDA_ERROR_OUT_OF_MEMORY);
+        finish();
+      };
+      scheduler_->fence(std::move(t), before);
+    } else if (auto ok = back(address, bytes); !ok) {
+      return ok;
+    }
+    account_.insert(address, bytes);
+    account_.use(bytes, by);
+    return {};
+  }
+
+  status unmap(device_address address, std::uint64_t bytes, use_of by) {
+    if (!memory_.in_window(address, bytes))
+      return invalid("unmap: " + hex(address) +
+                     " and its bytes are not whole granules of the window");
+    for (auto g = address; g != address + bytes; g += granule_bytes)
+      if (!account_.contains(g))
+        return invalid("unmap: " + hex(g) + " is not mapped");
+    account_.erase(address, bytes);
+    account_.unuse(bytes, by);
+    shared_.forget(address, bytes);
+    auto t = std::make_shared<task>();
+    t->always = true;
+    t->start = [this, address, bytes, self = t.get(),
+                adopted = adopted_.take(address, bytes)](auto finish) {
+      changes_.remove(address, bytes);
+      adopted_files::empty(adopted);
+      memory_.release(address, bytes);
+      leaving_.erase(address, bytes, self);
+      finish();
+    };
+    leaving_.insert(address, bytes, t);
+    scheduler_->after(std::nullopt, std::move(t));
+    return {};
+  }
+
   status back(device_address address, std::uint64_t bytes) {
     auto ok = memory_.back(address, bytes);
     if (ok)
@@ -611,13 +623,13 @@ private:
   /// Unmaps a granule of module variables, at once where no work can use it.
   void give_back(device_address granule, bool was_used) {
     if (was_used) {
-      (void)unmap(granule, granule_bytes);
+      (void)unmap(granule, granule_bytes, use_of::modules);
       return;
     }
     changes_.remove(granule, granule_bytes);
     memory_.release(granule, granule_bytes);
     account_.erase(granule, granule_bytes);
-    account_.unuse(granule_bytes);
+    account_.unuse(granule_bytes, use_of::modules);
   }
 
   bool failed() const { return error_ != CUDA_SUCCESS; }

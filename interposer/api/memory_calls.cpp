@@ -59,11 +59,13 @@ CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
     auto& space = process::the_session().space(x.device_index());
     virtual_memories().collect();
     sharing().recount(x.device_index(), space.quota());
+    auto quota = space.quota();
+    // The quota may have been lowered below the allocated bytes.
+    auto left = quota - std::min(quota, space.used());
     if (free != nullptr)
-      // The quota may have been lowered below the allocated bytes.
-      *free = space.quota() - std::min(space.quota(), space.used());
+      *free = left - left % vgpu::granule_bytes; // what can be allocated
     if (total != nullptr)
-      *total = space.quota();
+      *total = quota;
     return CUDA_SUCCESS;
   });
 }

@@ -144,16 +144,16 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool handle) {
   return with_pool(handle, [&](pool& x) {
     if (x.is_default)
       return CUDA_ERROR_INVALID_VALUE;
-    if (&current_pool(x.device) == &x)
-      set_current_pool(x.device, default_pool(x.device));
-    pools().remove(handle);
+    destroy_pool(x);
     return CUDA_SUCCESS;
   });
 }
 
-CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool handle, size_t) {
-  // A pool keeps nothing beyond the memory in use.
-  return with_pool(handle, [](pool&) { return CUDA_SUCCESS; });
+CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool handle, size_t minBytesToKeep) {
+  return with_pool(handle, [&](pool& x) {
+    x.trim(minBytesToKeep);
+    return CUDA_SUCCESS;
+  });
 }
 
 CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool handle,
@@ -174,15 +174,19 @@ CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool handle,
       *number = x.reuse_dependencies;
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-      *bytes = x.release_threshold;
+      *bytes = x.threshold();
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-      *bytes = x.used;
+      *bytes = x.book().reserved();
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+      *bytes = x.book().reserved_high();
+      return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      *bytes = x.book().used();
+      return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-      *bytes = x.used_high;
+      *bytes = x.book().used_high();
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;
@@ -207,13 +211,18 @@ CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle,
       x.reuse_dependencies = number;
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-      x.release_threshold = *static_cast<const cuuint64_t*>(value);
+      x.set_threshold(*static_cast<const cuuint64_t*>(value));
       return CUDA_SUCCESS;
     case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
     case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
       if (*static_cast<const cuuint64_t*>(value) != 0)
         return CUDA_ERROR_INVALID_VALUE;
-      x.used_high = x.used.load();
+      x.change([&](pool_book& book) {
+        if (attr == CU_MEMPOOL_ATTR_USED_MEM_HIGH)
+          book.reset_used_high();
+        else
+          book.reset_reserved_high();
+      });
       return CUDA_SUCCESS;
     default:
       return CUDA_ERROR_INVALID_VALUE;

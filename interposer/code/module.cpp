@@ -26,6 +26,8 @@ module_id next_module() noexcept {
   return {code_part::get().last_module.fetch_add(1) + 1};
 }
 
+using held_promises = std::unique_lock<std::shared_mutex>;
+
 /// Returns the fault of a refused call about code. The answer says how long the
 /// device's own message is.
 fault refused(CUresult why, std::span<const std::byte> words) {
@@ -37,11 +39,11 @@ fault refused(CUresult why, std::span<const std::byte> words) {
 }
 
 /// Asks the worker for a module's facts, with a larger buffer each time until
-/// they fit.
-result<std::vector<std::byte>> fetch_facts(module_id wire,
-                                           const call::digest& image,
-                                           std::uint8_t device,
-                                           std::span<const std::byte> how) {
+/// they fit. `held` is locked from the request on. Before that, functions are
+/// awaited that may allocate.
+result<std::vector<std::byte>>
+fetch_facts(module_id wire, const call::digest& image, std::uint8_t device,
+            std::span<const std::byte> how, held_promises& held) {
   auto& s = here();
   std::uint64_t room = std::uint64_t{1} << 20;
   for (bool loaded = false;; loaded = true) {
@@ -50,6 +52,7 @@ result<std::vector<std::byte>> fetch_facts(module_id wire,
     auto asked =
         loaded ? s.begin(call::module_facts{{wire}, to}, device)
                : host_calls().append_alone([&] {
+                   held = s.space(device).hold_promises();
                    return s.begin(call::module_load{{wire}, image, to, how},
                                   device);
                  });
@@ -87,6 +90,32 @@ void publish_managed(module& x) {
     g.reachable = g.managed && reachable;
 }
 
+/// Counts a module's variables. Only the worker knew the sizes, and it has
+/// checked the quota.
+void count_variables(const module& x, address_space& space) {
+  for (auto& [name, g] : x.globals)
+    if (name == device_heap_name)
+      space.set_heap(g.bytes);
+    else
+      space.add_variables(g.bytes);
+}
+
+/// Loads a module in the worker, and counts its variables. Returns the
+/// compiler's information. Nothing is promised meanwhile, because the worker
+/// may need all that is left.
+result<std::string> load_in_worker(module& x, const call::digest& image,
+                                   std::span<const std::byte> how) {
+  auto device = x.owner.device_index();
+  held_promises held;
+  auto facts = fetch_facts(x.wire, image, device, how, held);
+  if (!facts)
+    return facts.why();
+  auto said = read_module_facts(*facts, x);
+  if (said)
+    count_variables(x, here().space(device));
+  return said;
+}
+
 /// Gives the program handles of the functions, and the variables' addresses.
 void show(module& x) {
   for (auto& f : x.functions) {
@@ -108,9 +137,6 @@ void show(module& x) {
 
 void publish(module& x) {
   show(x);
-  // Only the worker knew the sizes, and it has checked the quota.
-  for (auto& [name, g] : x.globals)
-    here().space(x.owner.device_index()).take_on(g.bytes);
   publish_managed(x);
 }
 
@@ -127,11 +153,16 @@ void unload_hidden(module& x) {
   for (auto& [name, g] : x.globals) {
     if (g.managed)
       managed().remove(g.address);
-    here().space(x.owner.device_index()).refund(g.bytes);
   }
   host_calls().append_alone([&] {
     return here().send(call::module_unload{{x.wire}}, x.owner.device_index());
   });
+  // The log tells the worker of the end before anything gets the room. The
+  // heap outlives its module.
+  auto& space = here().space(x.owner.device_index());
+  for (auto& [name, g] : x.globals)
+    if (name != device_heap_name)
+      space.remove_variables(g.bytes);
 }
 
 void retire(module& x) {
@@ -273,11 +304,7 @@ result<module*> load_module(context& in, std::span<const std::byte> image,
     image = copy;
   }
   auto digest = here().publish_image(image);
-  auto options = encode(how);
-  auto facts = fetch_facts(made->wire, digest, in.device_index(), options);
-  if (!facts)
-    return facts.why();
-  auto said = read_module_facts(*facts, *made);
+  auto said = load_in_worker(*made, digest, encode(how));
   if (!said)
     return said.why();
   if (log != nullptr)

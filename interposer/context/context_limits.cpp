@@ -60,11 +60,19 @@ CUresult context_registry::set_limit(context& x, CUlimit limit,
                   .try_emplace(limit, first_limit(limit))
                   .first->second;
   if (has != wanted) {
-    auto answer = process::the_session().ask(
-        call::limit_set{static_cast<std::uint32_t>(limit), wanted},
-        x.device_index());
+    auto& s = process::the_session();
+    auto& space = s.space(x.device_index());
+    auto is_heap = limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+    // A heap takes memory, of which nothing is promised meanwhile.
+    auto held =
+        is_heap ? space.hold_promises() : std::unique_lock<std::shared_mutex>{};
+    auto answer =
+        s.ask(call::limit_set{static_cast<std::uint32_t>(limit), wanted},
+              x.device_index());
     if (answer.result != CUDA_SUCCESS)
       return answer.result;
+    if (is_heap)
+      space.set_heap(answer.value);
     has = wanted;
   }
   x.limits[limit] = value;
@@ -82,7 +90,9 @@ void context_registry::end_limits(context& x) {
     return;
   std::lock_guard guard{limits_mutex_};
   device_limits_.erase(x.device);
-  process::the_session().send(call::limits_reset{}, x.device_index());
+  auto& s = process::the_session();
+  s.send(call::limits_reset{}, x.device_index());
+  s.space(x.device_index()).set_heap(0);
 }
 
 } // namespace vgpu::interposer

@@ -1,6 +1,7 @@
 #include "interposer/graph/graph_memory.hpp"
 
 #include "interposer/graph/graph_part.hpp"
+#include "interposer/memory/memory.hpp"
 #include "interposer/memory/sharing.hpp"
 #include "interposer/session/address_space.hpp"
 #include "interposer/session/on_occasion.hpp"
@@ -25,11 +26,19 @@ graph_memory_list& memory_list() noexcept {
   return graph_part::get().memory;
 }
 
+/// Large memory has granules of its own, as that of cuMemAlloc.
+std::uint64_t alignment_of(std::uint64_t bytes) {
+  return bytes >= large_block ? granule_bytes : block_step;
+}
+std::uint64_t reserved_bytes(std::uint64_t bytes) {
+  return round_up(bytes, alignment_of(bytes));
+}
+
 std::optional<device_address> take_addresses(std::uint8_t device,
                                              std::uint64_t bytes) {
   auto& space = here().space(device);
-  auto wanted = round_up(bytes, block_step);
-  auto alignment = bytes >= large_block ? granule_bytes : block_step;
+  auto wanted = reserved_bytes(bytes);
+  auto alignment = alignment_of(bytes);
   if (auto at = space.reserve(wanted, alignment); at)
     return at;
   // Freed addresses may be settled by now.
@@ -83,7 +92,7 @@ graph_memory::~graph_memory() {
   }
   here()
       .space(what.device)
-      .unreserve(address, round_up(what.bytes, block_step), here().tail());
+      .unreserve(address, reserved_bytes(what.bytes), here().tail());
 }
 
 CUDA_MEM_ALLOC_NODE_PARAMS graph_memory::params() const noexcept {
@@ -149,9 +158,14 @@ void graph_memory::end_use() {
 bool graph_memory::back() {
   if (backed_)
     return true;
+  auto& space = here().space(what.device);
+  auto promise = space.begin_promise();
   sharing().recount(what.device, what.bytes);
-  if (!here().space(what.device).charge(what.bytes))
-    return false;
+  if (!space.charge(address, what.bytes)) {
+    make_room(what.device, what.bytes);
+    if (!space.charge(address, what.bytes))
+      return false;
+  }
   here().send(call::mem_alloc{address, what.bytes}, what.device);
   backed_ = true;
   memory_list().usage_of.at(what.device).add(what.bytes);
@@ -167,7 +181,7 @@ void graph_memory::give_back() {
   // The free is in the log before other memory takes the room. Work that still
   // uses this memory comes before later allocations at these addresses.
   here().send(call::mem_free{address, what.bytes}, what.device);
-  here().space(what.device).refund(what.bytes);
+  here().space(what.device).refund(address, what.bytes);
 }
 
 // -- all of them
@@ -186,12 +200,14 @@ void graph_memory_list::trim(std::uint8_t device) {
       x->give_back();
 }
 
-std::int64_t graph_memory_list::room(std::uint8_t device) const {
+memory_account graph_memory_list::book_without_idle(std::uint8_t device) const {
   auto& space = here().space(device);
-  sharing().recount(device, space.quota());
-  return static_cast<std::int64_t>(space.quota()) -
-         static_cast<std::int64_t>(space.used()) +
-         static_cast<std::int64_t>(usage_of.at(device).idle);
+  make_room(device, space.quota());
+  auto out = space.book();
+  for (auto& [at, x] : all)
+    if (x->what.device == device && x->backed_ && !x->in_use_)
+      out.erase(x->address, x->what.bytes);
+  return out;
 }
 
 void graph_memory_list::discard(
@@ -228,27 +244,48 @@ graph_memory_list::check_uses(std::span<const memory_step> steps,
              : CUDA_SUCCESS;
 }
 
+/// Tells whether the quota has room even if no step frees anything.
+bool graph_memory_list::surely_fits(std::span<const memory_step> steps) const {
+  std::map<std::uint8_t, std::uint64_t> wanted;
+  for (auto& step : steps)
+    if (step.allocates && !step.what->backed_)
+      wanted[step.what->what.device] +=
+          round_up(step.what->what.bytes, granule_bytes) + granule_bytes;
+  return std::all_of(wanted.begin(), wanted.end(), [](auto& each) {
+    auto& [device, bytes] = each;
+    auto& space = here().space(device);
+    sharing().recount(device, bytes);
+    auto used = space.used(), quota = space.quota();
+    return used <= quota && bytes <= quota - used;
+  });
+}
+
 CUresult
 graph_memory_list::check_room(std::span<const memory_step> steps,
                               std::span<graph_memory* const> to_free) const {
-  std::map<std::uint8_t, std::int64_t> left;
-  auto left_on = [&](std::uint8_t device) -> std::int64_t& {
-    auto [entry, is_new] = left.try_emplace(device);
-    if (is_new)
-      entry->second = room(device);
-    return entry->second;
-  };
-  auto signed_bytes = [](const graph_memory& x) {
-    return static_cast<std::int64_t>(x.what.bytes);
+  if (surely_fits(steps))
+    return CUDA_SUCCESS;
+  std::map<std::uint8_t, memory_account> books;
+  auto book_of = [&](std::uint8_t device) -> memory_account& {
+    auto known = books.find(device);
+    if (known == books.end())
+      known = books.emplace(device, book_without_idle(device)).first;
+    return known->second;
   };
   for (auto* x : to_free)
-    left_on(x->what.device) += signed_bytes(*x);
+    book_of(x->what.device).erase(x->address, x->what.bytes);
   for (auto& step : steps) {
-    auto& now = left_on(step.what->what.device);
-    now +=
-        step.allocates ? -signed_bytes(*step.what) : signed_bytes(*step.what);
-    if (now < 0)
+    auto at = step.what->address;
+    auto& what = step.what->what;
+    auto& book = book_of(what.device);
+    if (!step.allocates) {
+      book.erase(at, what.bytes);
+      continue;
+    }
+    if (!book.has_room(book.cost(at, what.bytes),
+                       here().space(what.device).quota()))
       return CUDA_ERROR_OUT_OF_MEMORY;
+    book.insert(at, what.bytes);
   }
   return CUDA_SUCCESS;
 }

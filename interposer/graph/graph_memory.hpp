@@ -140,9 +140,10 @@ struct graph_memory_list {
                std::vector<std::shared_ptr<graph_memory>>& keeps);
   /// Returns the device's unused graph memory to the device.
   void trim(std::uint8_t device);
-  /// Returns the bytes that graphs may still use: the free part of the quota,
-  /// and the memory that they hold without using it.
-  std::int64_t room(std::uint8_t device) const;
+  /// Returns the device's book as it would be without the memory that graphs
+  /// hold without using it.
+  memory_account book_without_idle(std::uint8_t device) const;
+  bool surely_fits(std::span<const memory_step> steps) const;
   /// Frees the memory of a context. `keeps` works as in end_use().
   void discard(std::uint64_t context,
                std::vector<std::shared_ptr<graph_memory>>& keeps);

@@ -147,6 +147,7 @@ CUresult make(context& in, const array_shape& shape, made& out) {
     return code;
   out.layout = *layout_of(shape);
   out.id = next_array();
+  auto promise = here().space(in.device_index()).begin_promise();
   if (auto code = allocate_addresses(in, out.layout.bytes, memory_kind::array,
                                      out.address);
       code != CUDA_SUCCESS)

@@ -15,6 +15,7 @@
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/session/session_part.hpp"
+#include "schema/base/round_up.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -24,12 +25,14 @@ namespace vgpu::interposer {
 
 namespace {
 
-/// Allocates, and tries again after freed ranges are settled.
-CUresult allocate_in(address_space& space, context& in, allocation& what) {
+/// Allocates, and tries again after freed ranges are settled. Where the quota
+/// is short, `spare` returns memory that nothing uses.
+template <class Spare>
+CUresult allocate_in(address_space& space, context& in, allocation& what,
+                     const Spare& spare) {
   auto refusal = space.allocate(what);
   if (refusal == address_space::refusal::quota) [[unlikely]] {
-    virtual_memories().collect();
-    sharing().recount(in.device_index(), what.bytes);
+    spare();
     refusal = space.allocate(what);
   }
   if (refusal == address_space::refusal::addresses) {
@@ -46,12 +49,17 @@ CUresult allocate_in(address_space& space, context& in, allocation& what) {
                                                  : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+CUresult allocate_in_host(context& in, allocation& what) {
+  return allocate_in(here().host_space(), in, what, [] {});
+}
+
 /// Allocates from the device, after a recount of the memory that other
-/// processes have.
+/// processes have. Precondition: the thread holds a promise of the space.
 CUresult allocate_in_device(context& in, allocation& what) {
   auto device = in.device_index();
   sharing().recount(device, what.bytes);
-  return allocate_in(here().space(device), in, what);
+  return allocate_in(here().space(device), in, what,
+                     [&] { make_room(device, what.bytes); });
 }
 
 /// Releases device memory. Its range becomes free once all work in the log is
@@ -66,7 +74,7 @@ void release_device(const allocation& what, std::uint8_t device) {
   auto was_lent = sharing().forget(what.address);
   auto call = s.send(call::mem_free{what.address, what.bytes}, device);
   if (was_lent) [[unlikely]]
-    sharing().leave(device, what.bytes);
+    sharing().leave(device, round_up(what.bytes, granule_bytes));
   s.space(device).retire(what, call.value);
   // Waits, so that no other process can open the memory once this returns.
   // Pooled memory is freed in stream order, so there the program itself must
@@ -110,6 +118,12 @@ CUresult free_host(device_address at, memory_kind kind) {
 
 } // namespace
 
+void make_room(std::uint8_t device, std::uint64_t bytes) {
+  release_reserves(device);
+  virtual_memories().collect();
+  sharing().recount(device, bytes);
+}
+
 CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
                   std::uint64_t pool, CUdeviceptr& out) {
   if (bytes == 0)
@@ -117,6 +131,7 @@ CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
   allocation what{
       .bytes = bytes, .kind = kind, .context = in.id.load(), .pool = pool};
   auto device = in.device_index();
+  auto promise = here().space(device).begin_promise();
   auto code = allocate_in_device(in, what);
   if (code != CUDA_SUCCESS)
     return code;
@@ -141,9 +156,12 @@ CUresult allocate_managed(context& in, std::uint64_t bytes, unsigned flags,
                   .flags = flags,
                   .managed = true};
   auto device = in.device_index();
-  if (auto code = allocate_in_device(in, what); code != CUDA_SUCCESS)
-    return code;
-  here().send(call::mem_alloc{what.address, bytes}, device);
+  {
+    auto promise = here().space(device).begin_promise();
+    if (auto code = allocate_in_device(in, what); code != CUDA_SUCCESS)
+      return code;
+    here().send(call::mem_alloc{what.address, bytes}, device);
+  }
   if (auto code = managed().add_allocation({what.address, bytes}, device);
       code != CUDA_SUCCESS) {
     (void)free_device(what.address);
@@ -194,7 +212,7 @@ CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
                   .context = in.id.load(),
                   .flags = flags,
                   .device = in.device_index()};
-  auto code = allocate_in(here().host_space(), in, what);
+  auto code = allocate_in_host(in, what);
   if (code != CUDA_SUCCESS)
     return code;
   here().send(call::host_alloc{what.address, bytes}, what.device);
@@ -209,7 +227,7 @@ CUresult free_pinned(const void* at) {
 }
 
 CUresult allocate_host_addresses(context& in, allocation& what) {
-  return allocate_in(here().host_space(), in, what);
+  return allocate_in_host(in, what);
 }
 
 void give_up_host_addresses(const allocation& what) {
@@ -241,6 +259,7 @@ void free_all(context& of) {
     left_pool(x);
     release_device(x, of.device_index());
   }
+  trim_pools_after_wait();
   memory_part::get().of_graphs.discard(id);
   registered().remove_all(id);
   auto pinned = s.host_space().take_all(id);

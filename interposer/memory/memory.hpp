@@ -15,8 +15,13 @@ namespace vgpu::interposer {
 /// the quota.
 CUresult allocate(context& in, std::uint64_t bytes, memory_kind kind,
                   std::uint64_t pool, CUdeviceptr& out);
+/// Returns to the book what nothing uses: reserves of pools, and memory that
+/// other processes gave back. Call it where the quota is too short for so many
+/// bytes, before a last try.
+void make_room(std::uint8_t device, std::uint64_t bytes);
 /// Allocates only addresses, within the quota. Another call makes the memory at
-/// these addresses.
+/// these addresses. Precondition: the thread holds a promise of the device's
+/// space until it has appended that call.
 CUresult allocate_addresses(context& in, std::uint64_t bytes, memory_kind kind,
                             device_address& out);
 /// Allocates managed memory: device memory that the program may touch.

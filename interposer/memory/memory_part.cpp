@@ -8,6 +8,7 @@ namespace vgpu::interposer {
 
 memory_part::memory_part(session_part& session, context_part& contexts) {
   session.before_wait.set(zero_copy_memory::tell_now);
+  session.at_wait.set(trim_pools_after_wait);
   contexts.at_end(context_end::memory, [](context& of) {
     destroy_textures(of);
     destroy_arrays(of);

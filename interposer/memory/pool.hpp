@@ -1,5 +1,6 @@
 // Memory pools of stream-ordered allocation. They are bookkeeping only, because
-// an allocation costs no round trip with or without a pool.
+// an allocation costs no round trip with or without a pool. Memory that a pool
+// holds without using it counts against the quota, until other memory needs it.
 #pragma once
 
 #include "interposer/context/context.hpp"
@@ -12,12 +13,41 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <shared_mutex>
 
 namespace vgpu::interposer {
+
+/// Counts the memory of one pool, in bytes. A pool reserves whole granules, and
+/// keeps what it has reserved until it is trimmed. Not thread-safe.
+class pool_book {
+public:
+  /// Counts an allocation.
+  void use(std::uint64_t bytes) noexcept;
+  /// Stops counting an allocation. What is reserved stays.
+  void leave(std::uint64_t bytes) noexcept { used_ -= bytes; }
+  /// Releases what is reserved beyond `keep` bytes and the memory in use.
+  void trim(std::uint64_t keep) noexcept;
+  /// Sets the marks to the present values.
+  void reset_used_high() noexcept { used_high_ = used_; }
+  void reset_reserved_high() noexcept { reserved_high_ = reserved_; }
+
+  std::uint64_t used() const noexcept { return used_; }
+  std::uint64_t used_high() const noexcept { return used_high_; }
+  std::uint64_t reserved() const noexcept { return reserved_; }
+  std::uint64_t reserved_high() const noexcept { return reserved_high_; }
+  /// Returns the bytes that the pool holds without using them.
+  std::uint64_t idle() const noexcept;
+
+private:
+  std::uint64_t used_ = 0, used_high_ = 0;
+  std::uint64_t reserved_ = 0, reserved_high_ = 0;
+};
 
 /// Represents a CUmemoryPool.
 struct pool {
   explicit pool(int on_device) : device(on_device) {}
+  /// Gives up its reserve.
+  ~pool();
 
   const int device;
   std::uint64_t handle = 0;
@@ -28,12 +58,37 @@ struct pool {
   /// Tells whether the pool is another process's. This process never allocates
   /// from such a pool.
   bool imported = false;
-  std::atomic<std::uint64_t> release_threshold{0};
   std::atomic<int> reuse_follow_events{1};
   std::atomic<int> reuse_opportunistic{1};
   std::atomic<int> reuse_dependencies{1};
-  std::atomic<std::uint64_t> used{0};
-  std::atomic<std::uint64_t> used_high{0};
+
+  /// Sets the bytes that stay reserved when the program waits.
+  void set_threshold(std::uint64_t bytes);
+  std::uint64_t threshold() const;
+  /// Releases what is reserved beyond `keep` bytes and the memory in use.
+  void trim(std::uint64_t keep);
+  /// Releases what is reserved beyond the threshold, as the program waits.
+  void waited();
+  /// Returns a copy of the book.
+  pool_book book() const;
+  /// Changes the book, and what the device's space counts for this pool.
+  template <class Change>
+  void change(const Change& f) {
+    std::lock_guard guard{mutex_};
+    f(book_);
+    count();
+  }
+
+private:
+  /// Counts the idle part of the reserve against the quota. Precondition: the
+  /// lock is held.
+  void count();
+
+  mutable std::mutex mutex_;
+  pool_book book_;
+  std::uint64_t threshold_ = 0;
+  std::uint64_t counted_ = 0;
+  bool armed_ = false; // waited() has something to do
 };
 
 /// Holds all pools, and the pools that each device allocates from.
@@ -45,6 +100,8 @@ struct pool_table {
   /// none.
   std::array<std::atomic<pool*>, 64> currents{};
   std::mutex making;
+  /// Held shared while a pool of `all` is used that another thread may destroy.
+  std::shared_mutex ending;
 };
 
 /// Returns the process's pools by handle. Precondition: the driver's state is
@@ -56,6 +113,15 @@ pool& default_pool(int device);
 /// Returns the device's current pool.
 pool& current_pool(int device);
 void set_current_pool(int device, pool& to);
+
+/// Destroys a pool, which must not be a default one. Its allocations live on.
+void destroy_pool(pool& x);
+
+/// Releases the idle reserves of all pools of a device, because other memory
+/// needs them.
+void release_reserves(std::uint8_t device);
+/// Releases what pools reserve beyond their thresholds, as the program waits.
+void trim_pools_after_wait();
 
 /// Allocates from the pool.
 CUresult allocate_from(context& in, pool& from, std::size_t bytes,

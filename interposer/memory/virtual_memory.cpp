@@ -1,5 +1,6 @@
 #include "interposer/memory/virtual_memory.hpp"
 
+#include "interposer/memory/memory.hpp"
 #include "interposer/memory/memory_part.hpp"
 #include "interposer/memory/sharing.hpp"
 #include "interposer/memory/synchronous_memory.hpp"
@@ -122,10 +123,15 @@ CUresult virtual_memory::create(std::uint64_t bytes,
   if (auto code = check_properties(what); code != CUDA_SUCCESS)
     return code;
   auto device = *device_of(what.location);
+  auto& space = here().space(device);
+  auto promise = space.begin_promise();
   collect();
   sharing().recount(device, bytes);
-  if (!here().space(device).charge(bytes))
-    return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!space.charge(bytes)) {
+    make_room(device, bytes);
+    if (!space.charge(bytes))
+      return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   std::unique_lock guard{mutex_};
   auto id = ++last_memory_;
   memories_.emplace(id, memory{.bytes = bytes, .device = device, .what = what});

@@ -1,5 +1,7 @@
 #include "interposer/session/address_space.hpp"
 
+#include "schema/base/round_up.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <iterator>
@@ -22,14 +24,14 @@ std::uint64_t next_serial() noexcept {
 address_space::address_space(device_address base, std::uint64_t bytes,
                              std::uint64_t quota, std::uint64_t step,
                              const std::atomic<std::uint64_t>* changed,
-                             std::atomic<std::uint64_t>* shown)
+                             std::atomic<std::uint64_t>* shown,
+                             std::uint64_t granule)
     : base_(base), quota_(quota), step_(step), changed_(changed), shown_(shown),
-      ranges_(bytes) {}
+      ranges_(bytes), granule_(granule), account_(granule) {}
 
-void address_space::use(std::uint64_t now) noexcept {
-  used_ = now;
+void address_space::show() noexcept {
   if (shown_ != nullptr)
-    shown_->store(now, std::memory_order_relaxed);
+    shown_->store(account_.used(), std::memory_order_relaxed);
 }
 
 std::uint64_t address_space::step_of(const allocation& x) const noexcept {
@@ -37,22 +39,28 @@ std::uint64_t address_space::step_of(const allocation& x) const noexcept {
 }
 
 std::uint64_t address_space::rounded(const allocation& x) const noexcept {
-  auto step = step_of(x);
-  return (x.bytes + step - 1) / step * step;
+  return round_up(x.bytes, x.bytes >= large ? granule_ : step_of(x));
 }
 
 address_space::refusal address_space::allocate(allocation& what) {
   std::unique_lock guard{mutex_};
-  auto most = quota();
-  if (used_ > most || what.bytes > most - used_)
+  // The cost of a small block depends on the place that it gets.
+  auto is_large = what.bytes >= large;
+  if (what.bytes > quota() || !has_room(is_large ? rounded(what) : 0))
     return refusal::quota;
-  auto alignment = what.bytes >= large ? granule_bytes : step_of(what);
+  auto alignment = is_large ? granule_bytes : step_of(what);
   auto offset = ranges_.allocate(rounded(what), alignment);
   if (!offset)
     return refusal::addresses;
-  what.address = base_ + *offset;
+  auto address = base_ + *offset;
+  if (!has_room(account_.cost(address, what.bytes))) {
+    ranges_.release(*offset, rounded(what));
+    return refusal::quota;
+  }
+  what.address = address;
   what.serial = next_serial();
-  use(used_ + what.bytes);
+  account_.insert(address, what.bytes);
+  show();
   live_.emplace(what.address, what);
   return refusal::none;
 }
@@ -92,7 +100,8 @@ std::vector<allocation> address_space::take_all(std::uint64_t context) {
 
 void address_space::retire(const allocation& what, std::uint64_t position) {
   std::unique_lock guard{mutex_};
-  use(used_ - what.bytes);
+  account_.erase(what.address, what.bytes);
+  show();
   freed_.push_back({position, what.address - base_, rounded(what)});
 }
 
@@ -111,21 +120,61 @@ void address_space::unreserve(device_address address, std::uint64_t bytes,
 
 bool address_space::charge(std::uint64_t bytes) {
   std::unique_lock guard{mutex_};
-  auto most = quota();
-  if (used_ > most || bytes > most - used_)
+  if (!has_room(bytes))
     return false;
-  use(used_ + bytes);
+  account_.add(bytes);
+  show();
   return true;
 }
 
 void address_space::take_on(std::uint64_t bytes) {
   std::unique_lock guard{mutex_};
-  use(used_ + bytes);
+  account_.add(bytes);
+  show();
 }
 
 void address_space::refund(std::uint64_t bytes) {
   std::unique_lock guard{mutex_};
-  use(used_ - bytes);
+  account_.remove(bytes);
+  show();
+}
+
+bool address_space::charge(device_address address, std::uint64_t bytes) {
+  std::unique_lock guard{mutex_};
+  if (!has_room(account_.cost(address, bytes)))
+    return false;
+  account_.insert(address, bytes);
+  show();
+  return true;
+}
+
+void address_space::refund(device_address address, std::uint64_t bytes) {
+  std::unique_lock guard{mutex_};
+  account_.erase(address, bytes);
+  show();
+}
+
+void address_space::add_variables(std::uint64_t bytes) {
+  std::unique_lock guard{mutex_};
+  account_.add_variables(bytes);
+  show();
+}
+
+void address_space::remove_variables(std::uint64_t bytes) {
+  std::unique_lock guard{mutex_};
+  account_.remove_variables(bytes);
+  show();
+}
+
+void address_space::set_heap(std::uint64_t bytes) {
+  std::unique_lock guard{mutex_};
+  account_.set_heap(bytes);
+  show();
+}
+
+memory_account address_space::book() const {
+  std::shared_lock guard{mutex_};
+  return account_;
 }
 
 void address_space::settle(std::uint64_t position) {
@@ -155,7 +204,7 @@ address_space::find_beyond(device_address address) const {
 
 std::uint64_t address_space::used() const {
   std::shared_lock guard{mutex_};
-  return used_;
+  return account_.used();
 }
 
 } // namespace vgpu::interposer

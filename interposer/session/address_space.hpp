@@ -3,11 +3,13 @@
 
 #include "interposer/session/range_allocator.hpp"
 #include "schema/base/ids.hpp"
+#include "schema/base/memory_account.hpp"
 
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <vector>
@@ -53,9 +55,10 @@ struct allocation {
   }
 };
 
-/// Hands out the addresses of one window. It packs blocks below 1 MiB at steps
-/// of 512 bytes. Larger blocks begin at a granule, so that few granules are
-/// shared. Managed memory never shares a page.
+/// Hands out the addresses of one window, and keeps the book of the memory that
+/// the session has there. It packs blocks below 1 MiB at steps of 512 bytes.
+/// Larger blocks have granules of their own, so that a freed block always
+/// leaves room for another one of its size. Managed memory never shares a page.
 ///
 /// Freeing does not wait for a kernel that still writes to the range. So a
 /// freed range is handed out again only when all work that the log held before
@@ -65,11 +68,27 @@ public:
   /// Hands out addresses in [base, base + bytes). `quota` bounds the bytes in
   /// use, and `step`, a power of two, is the smallest alignment. A value other
   /// than 0 in `changed` replaces the quota. The space keeps used() in `shown`.
-  /// Both must outlive the space; either may be null.
+  /// Both must outlive the space; either may be null. `granule`, a power of
+  /// two, is the unit in which memory counts.
   address_space(device_address base, std::uint64_t bytes, std::uint64_t quota,
                 std::uint64_t step,
                 const std::atomic<std::uint64_t>* changed = nullptr,
-                std::atomic<std::uint64_t>* shown = nullptr);
+                std::atomic<std::uint64_t>* shown = nullptr,
+                std::uint64_t granule = granule_bytes);
+
+  // The worker counts what the log tells it. A module costs memory whose size
+  // only the worker knows, so the books of both agree only if nothing is
+  // promised between the request for a module and its answer.
+
+  /// Holds a promise of memory from the time when it counts until the log
+  /// tells the worker. A thread holds at most one.
+  using promise = std::shared_lock<std::shared_mutex>;
+  /// Begins a promise. Waits while a thread holds all of them.
+  promise begin_promise() { return promise{promises_}; }
+  /// Waits for all promises, and lets none begin while the result lives.
+  std::unique_lock<std::shared_mutex> hold_promises() {
+    return std::unique_lock{promises_};
+  }
 
   /// Says why allocate() returned no memory.
   enum class refusal : std::uint8_t { none, quota, addresses };
@@ -112,6 +131,19 @@ public:
   void take_on(std::uint64_t bytes);
   /// Subtracts bytes of charge() or take_on().
   void refund(std::uint64_t bytes);
+  /// Counts memory at reserved addresses against the quota. Returns false, and
+  /// counts nothing, where it exceeds the quota.
+  bool charge(device_address address, std::uint64_t bytes);
+  /// Subtracts memory of charge() at these addresses.
+  void refund(device_address address, std::uint64_t bytes);
+  /// Counts the variables of a module, which the worker has allowed.
+  void add_variables(std::uint64_t bytes);
+  /// Subtracts variables of a module.
+  void remove_variables(std::uint64_t bytes);
+  /// Counts the heap of kernels' malloc with this size from now on.
+  void set_heap(std::uint64_t bytes);
+  /// Returns a copy of the book, in which the caller can try out changes.
+  memory_account book() const;
 
   /// Finds the allocation that `address` lies in.
   std::optional<allocation> find(device_address address) const;
@@ -141,8 +173,11 @@ private:
 
   std::uint64_t step_of(const allocation& x) const noexcept;
   std::uint64_t rounded(const allocation& x) const noexcept;
-  /// Sets used(). Precondition: the lock is held.
-  void use(std::uint64_t now) noexcept;
+  bool has_room(std::uint64_t cost) const noexcept {
+    return account_.has_room(cost, quota());
+  }
+  /// Publishes used(). Precondition: the lock is held.
+  void show() noexcept;
   const device_address base_;
   const std::uint64_t quota_;
   const std::uint64_t step_;
@@ -154,7 +189,9 @@ private:
   // The number of entries of live_ that lie outside the window
   std::atomic<std::size_t> beyond_{0};
   std::deque<freed> freed_;
-  std::uint64_t used_ = 0;
+  const std::uint64_t granule_;
+  memory_account account_;
+  std::shared_mutex promises_;
 };
 
 /// Returns a serial that grows with each allocation of the process, and is

@@ -192,8 +192,9 @@ status session::reserve_windows() {
         base, device_placed_offset, grant_.quota, 512, &area_.header().quota,
         &area_.header().used[wire_[d]]));
   }
-  host_space_ = std::make_unique<address_space>(
-      host_window, area_.host_bytes(), area_.host_bytes(), pinned_step);
+  host_space_ = std::make_unique<address_space>(host_window, area_.host_bytes(),
+                                                area_.host_bytes(), pinned_step,
+                                                nullptr, nullptr, pinned_step);
   return {};
 }
 
@@ -221,6 +222,7 @@ void session::begin_sharing() {
 }
 
 CUresult session::synchronise(std::uint8_t device) {
+  session_part::get().at_wait.run();
   if (auto clean = clean_[device].load(std::memory_order_acquire);
       clean != 0 && clean == tail())
     return sticky();

@@ -7,7 +7,7 @@
 
 namespace vgpu::interposer {
 
-/// Owns the driver's log, which the program may read before cuInit, and two
+/// Owns the driver's log, which the program may read before cuInit, and
 /// hooks that every folder above may run.
 struct session_part : state_part<session_part> {
   driver_log log;
@@ -16,6 +16,11 @@ struct session_part : state_part<session_part> {
   /// work which waited for the program may continue. Armed while pinned memory
   /// exists (memory/zero_copy.hpp), whose changes are then sent.
   hook before_wait;
+
+  /// Runs when the program waits for a stream, an event or a context. Armed
+  /// while a memory pool reserves more than its threshold (memory/pool.hpp),
+  /// which such a wait releases.
+  hook at_wait;
 
   /// Runs before an object is freed that work may use. Armed while a launch
   /// with conditions is under way (graph/conditional_launch.hpp), which may yet

@@ -288,6 +288,7 @@ void retire_event(event& x) {
 
 CUresult synchronise(stream& x) {
   auto& s = here();
+  session_part::get().at_wait.run();
   if (is_done(x)) {
     s.deliver_console();
     return s.sticky();
@@ -377,6 +378,7 @@ CUresult wait(stream& in, event& x) {
 
 CUresult synchronise(event& x) {
   auto& s = here();
+  session_part::get().at_wait.run();
   if (!x.shared.load()) {
     std::lock_guard guard{x.query.mutex};
     if (is_done(x))

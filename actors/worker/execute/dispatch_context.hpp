@@ -51,8 +51,10 @@ struct dispatch_context {
     return [sink = session.sink, health = session.health, who = who(),
             idle](CUresult result) {
       idle();
-      if (health->note(*sink, result))
-        sink->answer(who, result, 0);
+      if (!health->note(*sink, result))
+        return;
+      auto is_told = result == CUDA_SUCCESS && sink->wanted(who);
+      sink->answer(who, is_told ? health->take_late() : result, 0);
     };
   }
 

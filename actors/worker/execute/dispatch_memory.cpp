@@ -13,14 +13,22 @@ fault no_texture_unit() {
                     "this device has no arrays or textures");
 }
 
+/// Maps all of a range, or nothing where the device has no memory left.
 status map_range(dispatch_context& on, device_address address,
                  std::uint64_t bytes) {
-  for (auto& run : on.state().allocate(address, bytes)) {
-    auto ok = on.device().map(run.address, run.bytes);
+  auto runs = on.state().allocate(address, bytes);
+  for (auto run = runs.begin(); run != runs.end(); ++run) {
+    auto ok = on.device().map(run->address, run->bytes);
     if (cuda_code(ok) == CUDA_ERROR_OUT_OF_MEMORY && on.wait_for_device())
-      ok = on.device().map(run.address, run.bytes);
-    if (!ok)
-      return ok;
+      ok = on.device().map(run->address, run->bytes);
+    if (ok)
+      continue;
+    while (run != runs.begin()) {
+      --run;
+      (void)on.device().unmap(run->address, run->bytes);
+    }
+    (void)on.state().release(address, bytes);
+    return ok;
   }
   return {};
 }
@@ -30,6 +38,15 @@ status unmap_range(dispatch_context& on, device_address address,
   for (auto& run : on.state().release(address, bytes))
     if (auto ok = on.device().unmap(run.address, run.bytes); !ok)
       return ok;
+  return {};
+}
+
+/// Gives up the addresses of an array, and the memory there.
+status give_place(dispatch_context& on, device_address address,
+                  std::uint64_t bytes) {
+  if (on.slot.can.texture->arrays_in_memory())
+    return unmap_range(on, address, bytes);
+  on.state().unreserve(address, bytes);
   return {};
 }
 
@@ -149,12 +166,16 @@ status execute_call(dispatch_context& on, const call::array_create& x) {
     on.state().reserve(x.address, x.bytes);
   else if (auto ok = map_range(on, x.address, x.bytes); !ok)
     return ok;
-  on.state().add(x.array.id, {x.address, x.bytes, x.shape});
-  on.session.account.add_bytes(x.bytes);
   auto ok = on.slot.can.texture->create_array(x.array.id, x.shape, x.address);
   if (cuda_code(ok) == CUDA_ERROR_OUT_OF_MEMORY && on.wait_for_device())
     ok = on.slot.can.texture->create_array(x.array.id, x.shape, x.address);
-  return ok;
+  if (!ok) {
+    (void)give_place(on, x.address, x.bytes);
+    return ok;
+  }
+  on.state().add(x.array.id, {x.address, x.bytes, x.shape});
+  on.session.account.add_bytes(x.bytes);
+  return {};
 }
 
 status execute_call(dispatch_context& on, const call::array_destroy& x) {
@@ -164,10 +185,7 @@ status execute_call(dispatch_context& on, const call::array_destroy& x) {
     return ok;
   on.state().remove(x.array.id);
   on.session.account.take_bytes(gone.bytes);
-  if (on.slot.can.texture->arrays_in_memory())
-    return unmap_range(on, gone.address, gone.bytes);
-  on.state().unreserve(gone.address, gone.bytes);
-  return {};
+  return give_place(on, gone.address, gone.bytes);
 }
 
 status execute_call(dispatch_context& on, const call::texture_create& x) {

@@ -3,6 +3,7 @@
 #include "actors/link/log.hpp"
 #include "actors/state/device_wait.hpp"
 #include "actors/worker/execute/call_dispatch.hpp"
+#include "schema/base/round_up.hpp"
 
 #include <xxhash.h>
 
@@ -155,9 +156,10 @@ status show(dispatch_context& on, memory_id memory, device_address address,
 status execute_call(dispatch_context& on, const call::memory_share& x) {
   if (auto ok = on.state().audit_free(x.address, x.bytes); !ok)
     return ok;
-  return share(
-      on, x.session, {share_kind::memory, x.address}, x.serial, x.bytes,
-      [&](auto& unit) { return unit.share_memory(x.address, x.bytes); });
+  return share(on, x.session, {share_kind::memory, x.address}, x.serial,
+               round_up(x.bytes, granule_bytes), [&](auto& unit) {
+                 return unit.share_memory(x.address, x.bytes);
+               });
 }
 
 status execute_call(dispatch_context& on, const call::placed_share& x) {

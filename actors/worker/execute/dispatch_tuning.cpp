@@ -31,6 +31,7 @@ status check_window(const dispatch_context& on, const call::stream_window& x) {
 
 } // namespace
 
+/// Answers with the size of the heap, which counts against the quota.
 status execute_call(dispatch_context& on, const call::limit_set& x) {
   if (x.limit >= CU_LIMIT_MAX)
     return cuda_fault(CUDA_ERROR_INVALID_VALUE, "no such limit");
@@ -46,7 +47,7 @@ status execute_call(dispatch_context& on, const call::limit_set& x) {
       on.slot.note_heap(**heap);
     on.session.account.measure_side_memory();
   }
-  on.answer();
+  on.answer(on.state().heap_bytes());
   return {};
 }
 

@@ -50,6 +50,8 @@ executor::performed executor::perform(const record& what,
   auto decoded = call::decode(
       what.message, [&]<class Call>(const Call& x, std::uint8_t ordinal) {
         out.waits = Call::kind == call::answer::sync;
+        out.ends = Call::lasting == call::lasts::ends ||
+                   Call::lasting == call::lasts::retires;
         if (ordinal >= objects_.devices.size()) {
           out.outcome = cuda_fault(CUDA_ERROR_INVALID_DEVICE, "no such device");
           return;
@@ -94,8 +96,9 @@ void executor::perform(const Call& x, dispatch_context& on, bool in_turn,
 }
 
 bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
-  auto [outcome, waits, held_back] = perform(what, std::move(owner), true);
-  if (held_back)
+  auto done = perform(what, std::move(owner), true);
+  auto& outcome = done.outcome;
+  if (done.held_back)
     return false;
   objects_.position = what.end;
   objects_.calls.fetch_add(1, std::memory_order_relaxed);
@@ -107,14 +110,35 @@ bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
     (void)health.note(sink, cuda_code(outcome));
     return true;
   }
-  if (waits || what.slot != 0) {
+  if (done.waits || what.slot != 0) {
     spdlog::debug("call {} refused: {}", what.call.value, outcome.why().what);
     sink.answer({what.slot, what.call}, cuda_code(outcome), 0);
     return true;
   }
   spdlog::warn("call {} failed: {}", what.call.value, outcome.why().what);
-  (void)health.note(sink, cuda_code(outcome));
+  note_refused(what, done);
   return true;
+}
+
+/// A device that others use too may have no memory left for what the quota
+/// allows. That harms nothing but the object that was to be made: the program
+/// learns of it at its next wait, and goes on without the object. Its calls
+/// for the object are refused as well, and the end of it is no error. A replay
+/// must not miss an object that the program has used.
+void executor::note_refused(const record& what, const performed& x) {
+  auto code = cuda_code(x.outcome);
+  auto is_new = what.end > objects_.replay_until;
+  if (is_new && code == CUDA_ERROR_OUT_OF_MEMORY) {
+    refused_late_ = true;
+    objects_.health->note_late(code);
+  } else if (is_new && refused_late_ &&
+             (code == CUDA_ERROR_INVALID_VALUE ||
+              code == CUDA_ERROR_INVALID_HANDLE)) {
+    if (!x.ends)
+      objects_.health->note_late(CUDA_ERROR_OUT_OF_MEMORY);
+  } else {
+    (void)objects_.health->note(*objects_.sink, code);
+  }
 }
 
 void executor::look_ahead(const record& at) {

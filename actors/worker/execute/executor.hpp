@@ -194,6 +194,7 @@ private:
     status outcome;
     bool waits = false;     // the program waits for it
     bool held_back = false; // not the session's turn: nothing was done
+    bool ends = false;      // ends an object
   };
   performed perform(const record& what, std::shared_ptr<const void> owner,
                     bool in_turn);
@@ -201,9 +202,14 @@ private:
   void perform(const Call& x, dispatch_context& on, bool in_turn,
                performed& out);
 
+  /// Deals with a call that failed after the program had gone on.
+  void note_refused(const record& what, const performed& x);
+
   session_objects objects_;
   state_copier copier_{objects_};
   std::uint64_t quota_ = 0;
+  /// Tells whether the device had no memory for an object of the program.
+  bool refused_late_ = false;
   std::function<void(device::device&, std::uint64_t)> tell_quota_;
 };
 

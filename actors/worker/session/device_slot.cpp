@@ -39,9 +39,8 @@ device_slot::device_slot(std::unique_ptr<device::device> what,
 
 void device_slot::keep_for_good(
     const std::vector<device::global_info>& variables) {
-  // This is the cpu device's name for the heap of kernels' malloc.
   for (const auto& x : variables)
-    if (x.name == "the device heap")
+    if (x.name == device_heap_name)
       kept_for_good.push_back(x);
 }
 

@@ -47,9 +47,23 @@ public:
     return lost_.load() == 0;
   }
 
+  /// Records that a call was refused after the program had gone on. The
+  /// session goes on too, and the program's next wait returns the error, once.
+  void note_late(CUresult result) noexcept {
+    late_.store(static_cast<std::uint32_t>(result));
+  }
+  /// Returns the error of note_late() for a wait that is otherwise successful,
+  /// or CUDA_SUCCESS.
+  CUresult take_late() noexcept {
+    return late_.load(std::memory_order_relaxed) == 0
+               ? CUDA_SUCCESS
+               : static_cast<CUresult>(late_.exchange(0));
+  }
+
 private:
   std::atomic<std::uint32_t> error_{0};
   std::atomic<std::uint32_t> lost_{0};
+  std::atomic<std::uint32_t> late_{0};
   std::function<void()> when_lost_ = [] {};
 };
 

@@ -6,15 +6,16 @@
 
 namespace vgpu::device::cpu {
 
-status granule_account::check_quota(const char* what,
-                                    std::uint64_t bytes) const {
-  if (used_ <= quota_ && bytes <= quota_ - used_)
+status granule_account::check_quota(const char* what, std::uint64_t bytes,
+                                    use_of by) const {
+  auto used = used_ + (by == use_of::modules ? of_modules_ : 0);
+  if (used <= quota_ && bytes <= quota_ - used)
     return {};
   return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
                     std::string{what} + ": " + std::to_string(bytes) +
                         " bytes would exceed the quota of " +
                         std::to_string(quota_) + ", of which " +
-                        std::to_string(used_) + " are in use");
+                        std::to_string(used) + " are in use");
 }
 
 void granule_account::insert(device_address first, std::uint64_t bytes) {

@@ -6,6 +6,7 @@
 #include "devices/cpu/run/jit_effects.hpp"
 #include "devices/interface/fatbin.hpp"
 #include "schema/base/cuda_fault.hpp"
+#include "schema/base/memory_account.hpp"
 #include "schema/base/round_up.hpp"
 
 #include <algorithm>
@@ -260,10 +261,9 @@ result<loaded_module> module_store::compile(std::span<const std::string> texts,
 // -- the heap
 // -----------------------------------------------------------------
 
-/// Returns the heap as a variable, because a snapshot saves it as one. No
-/// variable of a program has such a name.
+/// Returns the heap as a variable, because a snapshot saves it as one.
 global_info module_store::heap_variable() const {
-  return {"the device heap", heap_.base(), heap_.bytes(), false};
+  return {std::string{device_heap_name}, heap_.base(), heap_.bytes(), false};
 }
 
 device_address module_store::heap_place(std::uint64_t bytes) const noexcept {

@@ -91,13 +91,13 @@ BOOST_AUTO_TEST_CASE(invalid_shapes_are_refused) {
 BOOST_AUTO_TEST_CASE(an_array_has_its_shape_and_counts_against_the_quota) {
   std::size_t before = 0, during = 0, after = 0, total = 0;
   REQUIRE_OK(cuMemGetInfo(&before, &total));
-  auto a = make(shape(64, 32, 4, CUDA_ARRAY3D_LAYERED, 2));
+  auto a = make(shape(512, 256, 4, CUDA_ARRAY3D_LAYERED, 2));
   REQUIRE_OK(cuMemGetInfo(&during, &total));
-  BOOST_TEST(before - during == 64U * 32 * 4 * 8);
+  BOOST_TEST(before - during == 512U * 256 * 4 * 8);
   CUDA_ARRAY3D_DESCRIPTOR told{};
   REQUIRE_OK(cuArray3DGetDescriptor(&told, a));
-  BOOST_TEST(told.Width == 64U);
-  BOOST_TEST(told.Height == 32U);
+  BOOST_TEST(told.Width == 512U);
+  BOOST_TEST(told.Height == 256U);
   BOOST_TEST(told.Depth == 4U);
   BOOST_TEST(told.NumChannels == 2U);
   BOOST_TEST(told.Flags == unsigned{CUDA_ARRAY3D_LAYERED});

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 #include <random>
+#include <thread>
 
 using namespace vgpu;
 using namespace vgpu::interposer;
@@ -50,25 +51,64 @@ BOOST_AUTO_TEST_CASE(large_blocks_begin_at_a_granule) {
   BOOST_TEST(get(1) - first_window == 512U);
 }
 
-BOOST_AUTO_TEST_CASE(the_quota_is_exact) {
-  BOOST_TEST(get(256 * mib - 1) != 0U);
-  BOOST_TEST(get(2) == 0U);
-  BOOST_TEST(get(1) != 0U);
+BOOST_AUTO_TEST_CASE(the_quota_counts_granules) {
+  auto most = get(252 * mib + 1);
+  BOOST_TEST(most != 0U);
+  BOOST_TEST(space.used() == 254 * mib);
+  BOOST_TEST(get(2 * mib + 1) == 0U);
+  // The last granule holds any number of small blocks.
+  for (int i = 0; i < 3; ++i)
+    BOOST_TEST(get(mib / 2) != 0U);
   BOOST_TEST(space.used() == space.quota());
+  BOOST_TEST(get(mib) == 0U);
+  BOOST_TEST(get(mib / 2) != 0U);
   BOOST_TEST(get(1) == 0U);
+  BOOST_TEST(get(~std::uint64_t{0}) == 0U);
+  // A block that was freed leaves room for another one of its size.
+  BOOST_TEST(give(most));
+  BOOST_TEST(get(252 * mib + 1) != 0U);
+}
+
+BOOST_AUTO_TEST_CASE(reserved_addresses_are_charged_apart) {
+  auto at = space.reserve(4 * mib, granule_bytes).value();
+  BOOST_TEST(space.used() == 0U);
+  BOOST_TEST(space.charge(at, 3 * mib));
+  BOOST_TEST(space.used() == 4 * mib);
+  BOOST_TEST(space.charge(252 * mib));
+  BOOST_TEST(!space.charge(space.reserve(512, 512).value(), 512));
+  space.refund(at, 3 * mib);
+  space.refund(252 * mib);
+  BOOST_TEST(space.used() == 0U);
 }
 
 // Such memory is that of modules' variables.
-BOOST_AUTO_TEST_CASE(memory_placed_by_others_counts_once_taken_on) {
+BOOST_AUTO_TEST_CASE(memory_placed_by_others_counts_once_it_is_added) {
   space.adopt(
-      {.address = 0x1000, .bytes = 56 * mib, .kind = memory_kind::global});
+      {.address = 0x1000, .bytes = 55 * mib, .kind = memory_kind::global});
   BOOST_TEST(space.used() == 0U);
-  space.take_on(56 * mib);
+  space.add_variables(55 * mib);
   BOOST_TEST(space.used() == 56 * mib);
   BOOST_TEST(get(200 * mib + 1) == 0U);
   BOOST_TEST(get(200 * mib) != 0U);
   BOOST_TEST(space.take(0x1000).has_value());
-  space.refund(56 * mib);
+  space.remove_variables(55 * mib);
+  BOOST_TEST(space.used() == 200 * mib);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_promised_while_promises_are_held) {
+  auto held = space.hold_promises();
+  std::atomic<bool> began{false};
+  std::jthread other{[&] {
+    auto promise = space.begin_promise();
+    began = true;
+    get(200 * mib);
+  }};
+  // The module that is loaded meanwhile takes what is left.
+  space.add_variables(200 * mib);
+  BOOST_TEST(!began);
+  held.unlock();
+  other.join();
+  BOOST_TEST(began);
   BOOST_TEST(space.used() == 200 * mib);
 }
 
@@ -85,14 +125,14 @@ BOOST_AUTO_TEST_CASE(a_changed_quota_also_bounds_charged_bytes) {
 
 BOOST_AUTO_TEST_CASE(used_bytes_are_published_at_once) {
   std::atomic<std::uint64_t> shown{0};
-  address_space watched{first_window, window, 1000, 512, nullptr, &shown};
+  address_space watched{first_window, window, 1000, 512, nullptr, &shown, 16};
   allocation one{.bytes = 600};
   BOOST_REQUIRE((watched.allocate(one) == address_space::refusal::none));
-  BOOST_TEST(shown == 600u);
+  BOOST_TEST(shown == 608u);
   BOOST_REQUIRE(watched.charge(300));
-  BOOST_TEST(shown == 900u);
+  BOOST_TEST(shown == 908u);
   BOOST_REQUIRE(!watched.charge(300));
-  BOOST_TEST(shown == 900u);
+  BOOST_TEST(shown == 908u);
   watched.refund(300);
   watched.retire(*watched.take(one.address), 1);
   BOOST_TEST(shown == 0u);

@@ -1,0 +1,209 @@
+// What memory pools hold, and how it counts.
+#include "tests/unit/interposer/driver_fixture.hpp"
+
+#include "schema/base/ids.hpp"
+
+#include <cstdint>
+#include <utility>
+
+using namespace vgpu;
+using namespace vgpu::test;
+
+namespace {
+
+constexpr std::uint64_t step = granule_bytes;
+
+std::uint64_t room_left() {
+  std::size_t free = 0, total = 0;
+  REQUIRE_OK(cuMemGetInfo(&free, &total));
+  return free;
+}
+
+struct pool_fixture : driver_fixture {
+  pool_fixture() {
+    CUmemPoolProps what{};
+    what.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+    REQUIRE_OK(cuMemPoolCreate(&pool, &what));
+    before = room_left();
+  }
+  ~pool_fixture() {
+    if (pool != nullptr)
+      (void)cuMemPoolDestroy(pool);
+  }
+
+  std::uint64_t get(CUmemPool_attribute which) {
+    cuuint64_t out = 0;
+    REQUIRE_OK(cuMemPoolGetAttribute(pool, which, &out));
+    return out;
+  }
+  void set(CUmemPool_attribute which, cuuint64_t to) {
+    REQUIRE_OK(cuMemPoolSetAttribute(pool, which, &to));
+  }
+  /// Requires the present use and reserve.
+  void holds(std::uint64_t used, std::uint64_t reserved) {
+    BOOST_TEST(get(CU_MEMPOOL_ATTR_USED_MEM_CURRENT) == used);
+    BOOST_TEST(get(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) == reserved);
+  }
+  CUdeviceptr allocate(std::uint64_t bytes) {
+    CUdeviceptr out = 0;
+    REQUIRE_OK(cuMemAllocFromPoolAsync(&out, bytes, pool, nullptr));
+    return out;
+  }
+  static void release(CUdeviceptr x) { REQUIRE_OK(cuMemFreeAsync(x, nullptr)); }
+
+  CUmemoryPool pool = nullptr;
+  std::uint64_t before = 0;
+};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(memory_pools, pool_fixture)
+
+BOOST_AUTO_TEST_CASE(freed_memory_stays_reserved_until_the_program_waits) {
+  auto p = allocate(5 * step - 100);
+  holds(5 * step - 100, 5 * step);
+  BOOST_TEST(room_left() == before - 5 * step);
+  release(p);
+  holds(0, 5 * step);
+  BOOST_TEST(room_left() == before - 5 * step);
+  REQUIRE_OK(cuStreamSynchronize(nullptr));
+  holds(0, 0);
+  BOOST_TEST(room_left() == before);
+}
+
+BOOST_AUTO_TEST_CASE(every_kind_of_wait_releases) {
+  CUevent event = nullptr;
+  REQUIRE_OK(cuEventCreate(&event, CU_EVENT_DEFAULT));
+  for (int kind = 0; kind < 3; ++kind) {
+    release(allocate(3 * step));
+    REQUIRE_OK(cuEventRecord(event, nullptr));
+    holds(0, 3 * step);
+    if (kind == 0)
+      REQUIRE_OK(cuEventSynchronize(event));
+    else if (kind == 1)
+      REQUIRE_OK(cuStreamSynchronize(nullptr));
+    else
+      REQUIRE_OK(cuCtxSynchronize());
+    holds(0, 0);
+  }
+  REQUIRE_OK(cuEventDestroy(event));
+}
+
+BOOST_AUTO_TEST_CASE(memory_below_the_threshold_stays_reserved) {
+  set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, 4 * step);
+  BOOST_TEST(get(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) == 4 * step);
+  auto p = allocate(3 * step), q = allocate(3 * step);
+  release(p);
+  release(q);
+  holds(0, 6 * step);
+  REQUIRE_OK(cuCtxSynchronize());
+  holds(0, 4 * step);
+  BOOST_TEST(room_left() == before - 4 * step);
+  // It is used before other memory is reserved.
+  auto r = allocate(2 * step);
+  holds(2 * step, 4 * step);
+  BOOST_TEST(room_left() == before - 4 * step);
+  release(r);
+  set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~cuuint64_t{0});
+  release(allocate(9 * step));
+  REQUIRE_OK(cuCtxSynchronize());
+  holds(0, 9 * step);
+  // A lower threshold acts at the next wait.
+  set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, step);
+  holds(0, 9 * step);
+  REQUIRE_OK(cuCtxSynchronize());
+  holds(0, step);
+}
+
+BOOST_AUTO_TEST_CASE(a_pool_is_trimmed_to_a_size) {
+  set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~cuuint64_t{0});
+  auto p = allocate(2 * step);
+  release(allocate(6 * step));
+  REQUIRE_OK(cuCtxSynchronize());
+  holds(2 * step, 8 * step);
+  REQUIRE_OK(cuMemPoolTrimTo(pool, 100 * step));
+  holds(2 * step, 8 * step);
+  // At least what is asked for stays, and what is in use.
+  REQUIRE_OK(cuMemPoolTrimTo(pool, 5 * step + 1));
+  holds(2 * step, 6 * step);
+  REQUIRE_OK(cuMemPoolTrimTo(pool, step));
+  holds(2 * step, 2 * step);
+  release(p);
+  REQUIRE_OK(cuMemPoolTrimTo(pool, 0));
+  holds(0, 0);
+  BOOST_TEST(room_left() == before);
+  CHECK_CODE(cuMemPoolTrimTo(nullptr, 0), CUDA_ERROR_INVALID_VALUE);
+}
+
+BOOST_AUTO_TEST_CASE(high_water_marks_are_reset_to_the_present_values) {
+  auto p = allocate(step);
+  release(allocate(4 * step));
+  BOOST_TEST(get(CU_MEMPOOL_ATTR_USED_MEM_HIGH) == 5 * step);
+  BOOST_TEST(get(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) == 5 * step);
+  cuuint64_t one = 1;
+  for (auto which :
+       {CU_MEMPOOL_ATTR_USED_MEM_HIGH, CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH})
+    CHECK_CODE(cuMemPoolSetAttribute(pool, which, &one),
+               CUDA_ERROR_INVALID_VALUE);
+  set(CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0);
+  BOOST_TEST(get(CU_MEMPOOL_ATTR_USED_MEM_HIGH) == step);
+  BOOST_TEST(get(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) == 5 * step);
+  set(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0);
+  BOOST_TEST(get(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) == 5 * step);
+  REQUIRE_OK(cuCtxSynchronize());
+  set(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0);
+  BOOST_TEST(get(CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH) == step);
+  for (auto which :
+       {CU_MEMPOOL_ATTR_USED_MEM_CURRENT, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT})
+    CHECK_CODE(cuMemPoolSetAttribute(pool, which, &one),
+               CUDA_ERROR_INVALID_VALUE);
+  release(p);
+}
+
+BOOST_AUTO_TEST_CASE(flags_of_reuse_are_read_back) {
+  for (auto which : {CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES,
+                     CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC,
+                     CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES}) {
+    int is = 0;
+    REQUIRE_OK(cuMemPoolGetAttribute(pool, which, &is));
+    BOOST_TEST(is == 1);
+    is = 0;
+    REQUIRE_OK(cuMemPoolSetAttribute(pool, which, &is));
+    is = 7;
+    REQUIRE_OK(cuMemPoolGetAttribute(pool, which, &is));
+    BOOST_TEST(is == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(other_memory_gets_what_a_pool_only_reserves) {
+  set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~cuuint64_t{0});
+  release(allocate(before / step / 2 * step));
+  REQUIRE_OK(cuCtxSynchronize());
+  CUdeviceptr p = 0;
+  CHECK_CODE(cuMemAlloc(&p, before + 1), CUDA_ERROR_OUT_OF_MEMORY);
+  REQUIRE_OK(cuMemAlloc(&p, before));
+  holds(0, 0);
+  REQUIRE_OK(cuMemFree(p));
+  release(allocate(before / step / 2 * step));
+  CUmemGenericAllocationHandle handle = 0;
+  CUmemAllocationProp what{};
+  what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  REQUIRE_OK(cuMemCreate(&handle, before, &what, 0));
+  REQUIRE_OK(cuMemRelease(handle));
+  BOOST_TEST(room_left() == before);
+}
+
+BOOST_AUTO_TEST_CASE(a_pools_end_gives_up_its_reserve) {
+  set(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, ~cuuint64_t{0});
+  auto p = allocate(2 * step);
+  release(allocate(6 * step));
+  REQUIRE_OK(cuMemPoolDestroy(std::exchange(pool, nullptr)));
+  BOOST_TEST(room_left() == before - 2 * step);
+  release(p);
+  BOOST_TEST(room_left() == before);
+  REQUIRE_OK(cuCtxSynchronize());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
