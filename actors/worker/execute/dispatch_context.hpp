@@ -22,6 +22,9 @@ struct dispatch_context {
   const record& what;
   /// Keeps the record's payload.
   std::shared_ptr<const void> owner;
+  /// Tells that the call has answered with an error of its own, so that nothing
+  /// of it lasts although its execution did not fail.
+  bool refused = false;
 
   device::device& device() { return *slot.device; }
   vgpu_state& state() { return slot.state; }

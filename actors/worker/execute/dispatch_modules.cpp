@@ -15,6 +15,7 @@ namespace {
 /// Refuses an image. The device's error text replaces the module's facts.
 status refuse_module(dispatch_context& on, const fault& why,
                      call::arena_range where) {
+  on.refused = true;
   // The program gets an error code only; the log has the reason.
   spdlog::warn("a module does not load: {}", why.what);
   if (session_health::is_loss(cuda_code(why)) || on.is_answered())
