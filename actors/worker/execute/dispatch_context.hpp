@@ -70,6 +70,13 @@ struct dispatch_context {
   /// that finds none left waits for that, as cuMemFree does on a GPU.
   bool wait_for_device();
 
+  /// Waits, in a replay, for the work that the program knew to be done. Call it
+  /// before something goes at once that such work may use: the program waited
+  /// before it let that go, but a replay has not waited.
+  status await_users() const {
+    return is_replayed() ? session.await_known() : status{};
+  }
+
   /// Counts the memory that this session freed and another one still has. Call
   /// it whenever something that may be shared is freed.
   void count_left();
