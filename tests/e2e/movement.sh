@@ -18,6 +18,9 @@ usage: movement.sh BUILD CASE mapped|forwarded
   failure  the node that it goes to dies: it runs on where there is one
   replay   a replay is checked: a kernel that gives other results is reported,
            one that does not is not
+  in_place pinned memory that kernels and program write: snapshotted, migrated
+           and suspended (mapped only: where calls are forwarded, what a new
+           worker tells of the memory may meet what the program just wrote)
 EOT
 }
 begin_case 3 "$@"
@@ -246,6 +249,27 @@ case_replay() {
     lines_of_program=12
     replay_differs 3 "$guest" floats 12 "$pause"
   }
+}
+
+case_in_place() {
+  local program=$build/tests/e2e/zero_copy
+  takes_turns=true
+  on_line() {
+    case $1 in
+      3)
+        await_event '.kind == "session-snapshot"' >"$work/out/snapshot" ||
+          fail "no event tells of a snapshot"
+        ;;
+      5) move migrate 1 --to "$(other)" ;;
+      8) move suspend 1 ;;
+    esac
+  }
+  cluster_up --nodes 2
+  undisturbed undisturbed "$program" "$rounds"
+  follow_program disturbed "$vgpu" run --protect snapshot \
+    --snapshot-every 50ms -- "$program" "$rounds" 1
+  not_noticed
+  ((done_moves == 2)) || fail "$done_moves commands of 2 were given"
 }
 
 replay_differs() { # VGPU PROGRAM ARGUMENT...

@@ -22,6 +22,9 @@ struct dispatch_context {
   const record& what;
   /// Keeps the record's payload.
   std::shared_ptr<const void> owner;
+  /// Tells that the call has answered with an error of its own, so that nothing
+  /// of it lasts although its execution did not fail.
+  bool refused = false;
 
   device::device& device() { return *slot.device; }
   vgpu_state& state() { return slot.state; }
@@ -68,6 +71,13 @@ struct dispatch_context {
   /// becomes available when the work that may use it is done. An allocation
   /// that finds none left waits for that, as cuMemFree does on a GPU.
   bool wait_for_device();
+
+  /// Waits, in a replay, for the work that the program knew to be done. Call it
+  /// before something goes at once that such work may use: the program waited
+  /// before it let that go, but a replay has not waited.
+  status await_users() const {
+    return is_replayed() ? session.await_known() : status{};
+  }
 
   /// Counts the memory that this session freed and another one still has. Call
   /// it whenever something that may be shared is freed.

@@ -83,6 +83,9 @@ status execute_call(dispatch_context& on, const call::memory_access& x) {
       access != vgpu::memory_access::read_write)
     return cuda_fault(CUDA_ERROR_INVALID_VALUE,
                       "there is no access of kind " + std::to_string(x.access));
+  if (on.state().mappings().at(x.address).access != vgpu::memory_access::none)
+    if (auto ok = on.await_users(); !ok)
+      return ok;
   if (auto ok = on.slot.can.memory->set_access(x.address, x.bytes, access); !ok)
     return ok;
   on.state().set_access(x.address, access);

@@ -96,6 +96,8 @@ status execute_call(dispatch_context& on, const call::host_free& x) {
                       "pinned memory does not lie in the host window");
   if (on.session.host.zero_copy())
     on.session.host.zero_copy()->forget(x.address);
+  if (auto ok = on.await_users(); !ok)
+    return ok;
   if (auto ok = on.device().detach_host(x.address, x.bytes); !ok)
     return ok;
   return on.session.host.files()
@@ -181,6 +183,8 @@ status execute_call(dispatch_context& on, const call::array_create& x) {
 status execute_call(dispatch_context& on, const call::array_destroy& x) {
   auto gone = on.state().arrays().at(x.array.id);
   after_freed_memory(on);
+  if (auto ok = on.await_users(); !ok)
+    return ok;
   if (auto ok = on.slot.can.texture->destroy_array(x.array.id); !ok)
     return ok;
   on.state().remove(x.array.id);
@@ -209,6 +213,8 @@ status execute_call(dispatch_context& on, const call::texture_known& x) {
 }
 
 status execute_call(dispatch_context& on, const call::texture_destroy& x) {
+  if (auto ok = on.await_users(); !ok)
+    return ok;
   on.state().remove(x.texture.id);
   return on.slot.can.texture->destroy_texture(x.texture.id);
 }

@@ -32,6 +32,7 @@ status answer_text(dispatch_context& on, CUresult result,
 /// Refuses code. The device's error text replaces the answer.
 status refuse_code(dispatch_context& on, const fault& why,
                    call::arena_range where) {
+  on.refused = true;
   spdlog::warn("code is refused: {}", why.what);
   if (session_health::is_loss(cuda_code(why)) || on.is_answered())
     return why;

@@ -8,6 +8,7 @@
 #include "actors/worker/execute/state_capture.hpp"
 #include "actors/worker/execute/state_restore.hpp"
 
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -90,7 +91,7 @@ void executor::perform(const Call& x, dispatch_context& on, bool in_turn,
   if constexpr (moves_bytes<Call>)
     if (out.outcome)
       objects_.account.count(traffic_of(x));
-  if (out.outcome)
+  if (out.outcome && !on.refused)
     objects_.living.note(x, static_cast<std::uint8_t>(ordinal), on.what.call,
                          on.what.message);
 }
@@ -227,6 +228,10 @@ status executor::dry_run(int file) {
   if (!from)
     return from.why();
   objects_.sink = std::make_shared<unheard>();
+  objects_.host.stand_in();
+  // The next worker has the largest quota that the session ever had. This
+  // process got the one that its worker began with.
+  allow(std::numeric_limits<std::uint64_t>::max());
   state_restore it{objects_, std::move(*from), [this](const record& what) {
                      return perform(what, nullptr, false).outcome;
                    }};

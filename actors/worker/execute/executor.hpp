@@ -173,7 +173,8 @@ public:
     objects_.tried_until = position;
   }
   /// Makes the objects without contents, and compares the addresses of
-  /// variables. The executor is useless afterwards.
+  /// variables. It needs neither a host window nor the session's quota. The
+  /// executor is useless afterwards.
   status dry_run(int file);
 
   // -- a state that is copied ahead (state_copier.hpp) ------------------------

@@ -308,14 +308,19 @@ status state_restore::contents() {
 
 // -- the whole state ----------------------------------------------------------
 
+status state_restore::check_devices() const {
+  if (index().devices == session_.devices.size())
+    return {};
+  return cuda_fault(CUDA_ERROR_INVALID_DEVICE,
+                    "a vGPU's state is of " + std::to_string(index().devices) +
+                        " devices, and here are " +
+                        std::to_string(session_.devices.size()));
+}
+
 status state_restore::run() {
-  if (index().devices != session_.devices.size())
-    return cuda_fault(CUDA_ERROR_INVALID_DEVICE,
-                      "a vGPU's state is of " +
-                          std::to_string(index().devices) +
-                          " devices, and here are " +
-                          std::to_string(session_.devices.size()));
-  auto ok = images();
+  auto ok = check_devices();
+  if (ok)
+    ok = images();
   if (ok)
     ok = objects(true);
   if (ok)
@@ -333,7 +338,9 @@ status state_restore::run() {
 }
 
 status state_restore::dry_run() {
-  auto ok = images();
+  auto ok = check_devices();
+  if (ok)
+    ok = images();
   if (ok)
     ok = objects(false);
   return ok ? variables() : ok;

@@ -47,6 +47,7 @@ private:
   };
 
   const state_index& index() const { return from_.index(); }
+  status check_devices() const;
   status images();
   status objects(bool memory_too);
   status variables();

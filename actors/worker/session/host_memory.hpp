@@ -25,6 +25,10 @@ public:
     files_ = std::move(files);
   }
 
+  /// Stands in for the host window in a dry run, in which no call uses the
+  /// memory itself. There is none then, and addresses are audited as always.
+  void stand_in() noexcept { bytes_ = window_bytes; }
+
   /// Makes memory at the addresses of the host window, unless there is some.
   /// Fails with CUDA_ERROR_OPERATING_SYSTEM where these addresses are taken.
   status make_shadow();

@@ -43,6 +43,10 @@ status session_objects::await_known() {
   // The client gives a worker up before that.
   constexpr std::chrono::minutes patience{10};
   for (auto& x : devices) {
+    // Otherwise the program has learned nothing yet. A stream that is made here
+    // would change where a restored session's variables lie.
+    if (!x.order.has_host_stream())
+      continue;
     auto stream = x.order.host_stream(*x.device);
     if (!stream)
       return stream.why();

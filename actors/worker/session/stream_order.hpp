@@ -43,6 +43,8 @@ public:
   /// of a program is enqueued in it, and it waits for none. It is made at first
   /// use.
   result<stream_id> host_stream(device::device& on);
+  /// Returns whether that stream was made.
+  bool has_host_stream() const noexcept { return has_host_stream_; }
   /// Orders everything in the host's stream before everything enqueued later,
   /// in any stream.
   void after_host() noexcept { host_ = ++now_; }

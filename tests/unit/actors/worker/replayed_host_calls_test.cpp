@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <thread>
 
 using namespace vgpu;
 
@@ -56,6 +57,31 @@ struct replayed_session : a_session {
     call_it(call::host_begun{step});
     call_it(call::host_done{step});
     call_it(call::host_ended{whole, {side}});
+  }
+  /// Uses memory in the stream `a`, which is held up until `go` has returned,
+  /// or has had time to. The program had waited for the stream before.
+  template <class Go>
+  void used_until_gone(device_address memory, const Go& go) {
+    std::promise<std::function<void()>> arrived;
+    auto held = exec->on(0).enqueue_host(
+        a, [&](std::function<void()> go_on) { arrived.set_value(go_on); });
+    BOOST_REQUIRE(held.ok());
+    call_it(call::fill{.stream = {a},
+                       .to = {memory, 4, 4},
+                       .value = 1,
+                       .element_bytes = 4,
+                       .size = {1, 1, 1}});
+    call_it(call::stream_sync{{a}});
+    std::promise<void> gone;
+    std::thread opener{[&, returned = gone.get_future()] {
+      (void)returned.wait_for(std::chrono::milliseconds{50});
+      arrived.get_future().get()();
+    }};
+    go();
+    gone.set_value();
+    opener.join();
+    wait_for(a);
+    BOOST_TEST((exec->error() == CUDA_SUCCESS));
   }
   void wait_for(stream_id in) {
     std::promise<void> done;
@@ -182,6 +208,25 @@ BOOST_AUTO_TEST_CASE(work_behind_a_function_comes_before_what_the_program_did) {
     go_on();
     wait_for(b);
   }
+}
+
+/// The program waited before it let memory go that the device loses at once. A
+/// replay comes to that while the work before is still under way.
+BOOST_AUTO_TEST_CASE(memory_goes_after_the_work_that_used_it) {
+  constexpr memory_id placed{1};
+  constexpr device_address mapped = at + 64 * granule_bytes;
+  auto shadow = exec->host_shadow();
+  BOOST_REQUIRE_MESSAGE(shadow.ok(), shadow.why().what);
+  call_it(call::host_alloc{host_window, granule_bytes});
+  call_it(call::memory_create{{placed}, granule_bytes});
+  call_it(call::memory_map{{placed}, mapped, granule_bytes});
+  call_it(call::memory_access{mapped, granule_bytes, 3});
+  used_until_gone(host_window, [this] {
+    call_it(call::host_free{host_window, granule_bytes});
+  });
+  used_until_gone(mapped, [this] {
+    call_it(call::memory_access{mapped, granule_bytes, 0});
+  });
 }
 
 BOOST_AUTO_TEST_SUITE_END()
