@@ -173,6 +173,7 @@ CUresult VGPU_FLAVOURED(update_dependencies_v1)(CUstream handle,
 // -----------------------------------------------------------------------------
 
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
+  call_arguments given{__func__, hGraphExec, hStream};
   return in_stream(hStream, [&](stream& s) -> CUresult {
     auto* x = graph_execs().find(hGraphExec);
     if (x == nullptr)

@@ -210,7 +210,12 @@ CUresult send_launch(stream& in, const function& what,
                     .cluster = shape.cluster,
                     .dynamic_shared = shape.shared_bytes,
                     .bytes = parameters};
-  auto send = [&] { return process::the_session().send(call, in.device()); };
+  auto send = [&] {
+    auto number = process::the_session().send(call, in.device());
+    if (auto* by = traced_by(); by != nullptr) [[unlikely]]
+      by->launched(call, what, in.device(), number);
+    return number;
+  };
   if (what.launched.load(std::memory_order_relaxed)) [[likely]] {
     in.worked(send());
   } else {
