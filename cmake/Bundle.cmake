@@ -1,8 +1,8 @@
 # Makes the portable bundle: cmake -DBUILD=... -DSOURCE=... -P Bundle.cmake
 #
 #   bin/        the programs; they look for libraries in ../lib/host alone
-#   lib/        libcuda.so.1 and libnvidia-ml.so.1, what programs load instead
-#               of the driver's
+#   lib/        libcuda.so.1, libnvidia-ml.so.1 and libcupti.so, what programs
+#               load instead of NVIDIA's
 #   lib/smi/    nvidia-smi, which asks them
 #   lib/host/   what our programs need, but glibc and NVIDIA's driver
 #   lib/guest/  what libcuda.so.1 needs. Not libstdc++: a program's own is
@@ -43,7 +43,7 @@ foreach(name IN LISTS programs)
   file(COPY ${BUILD}/bin/${name} DESTINATION ${stage}/bin)
   list(APPEND executables ${BUILD}/bin/${name})
 endforeach()
-foreach(name libcuda.so.1 libnvidia-ml.so.1)
+foreach(name libcuda.so.1 libnvidia-ml.so.1 libcupti.so.12 libcupti.so.13)
   file(COPY_FILE ${BUILD}/lib/${name} ${stage}/lib/${name})
 endforeach()
 file(COPY ${BUILD}/lib/smi/nvidia-smi DESTINATION ${stage}/lib/smi)

@@ -54,6 +54,10 @@ bool answer_delivery::place(const data::answer& x,
                x.at,
                {reinterpret_cast<const char*>(payload.data()), payload.size()});
     return true;
+  case where::times:
+    area.print(console::times, session_area::at_end,
+               {reinterpret_cast<const char*>(payload.data()), payload.size()});
+    return false;
   case where::host_call:
     area.call_host(x.slot, x.call);
     return false;

@@ -37,6 +37,9 @@ void write_place(wire::Answer::Builder to, const answer& x) {
   case answer::place::zero_copy:
     to.setZeroCopy();
     break;
+  case answer::place::times:
+    to.setTimes();
+    break;
   }
 }
 
@@ -57,6 +60,8 @@ void read_place(wire::Answer::Reader x, answer& out) {
     out.where = answer::place::host_call;
   } else if (x.isZeroCopy()) {
     out.where = answer::place::zero_copy;
+  } else if (x.isTimes()) {
+    out.where = answer::place::times;
   }
 }
 

@@ -117,7 +117,8 @@ struct answer {
     output,
     error,
     host_call,
-    zero_copy // changed_line of host memory that kernels use in place
+    zero_copy, // changed_line of host memory that kernels use in place
+    times      // work_times of traced work
   };
   std::uint64_t number = 0;
   call_number call{};

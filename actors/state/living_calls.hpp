@@ -69,7 +69,8 @@ private:
     placed_memory,
     mapping,
     limit,
-    window
+    window,
+    timing
   };
   using object = std::tuple<kind, std::uint8_t, std::uint64_t>;
 
@@ -109,6 +110,9 @@ private:
   }
   static object setting_of(const call::stream_window& x, std::uint8_t device) {
     return {kind::window, device, x.stream.id.value};
+  }
+  static object setting_of(const call::time_work&, std::uint8_t) {
+    return {kind::timing, 0, 0};
   }
 
   template <class Call>

@@ -78,7 +78,7 @@ struct state_lent {
 struct state_index {
   std::uint64_t position = 0;
   std::uint64_t calls = 0;
-  std::array<std::uint64_t, console_count> consoles{};
+  std::array<std::uint64_t, text_console_count> consoles{};
   std::uint32_t devices = 1;
   std::vector<state_image> images;
   /// Holds the number and the message of each living call, in order.

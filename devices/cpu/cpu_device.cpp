@@ -25,6 +25,7 @@
 #include "devices/interface/meter.hpp"
 #include "devices/interface/sharing_unit.hpp"
 #include "devices/interface/texture_unit.hpp"
+#include "devices/interface/trace_unit.hpp"
 #include "devices/interface/tuning_unit.hpp"
 #include "devices/interface/value_unit.hpp"
 #include "schema/base/cuda_fault.hpp"
@@ -80,6 +81,7 @@ class cpu_device final : public device,
                          public change_unit,
                          public tuning_unit,
                          public file_unit,
+                         public trace_unit,
                          public meter,
                          public governed {
 public:
@@ -399,8 +401,10 @@ public:
     g->print = [this](console where, std::string_view text) {
       print(where, text);
     };
+    g->piece = work_piece{traced_};
     auto t = std::make_shared<task>();
     t->start = [this, g](auto finish) {
+      g->piece.reached();
       if (g->cooperative)
         memory_.attach(g->workspace(), grid::workspace_bytes);
       engine_.submit(g,
@@ -413,6 +417,7 @@ public:
                          if (reporter_)
                            reporter_(why);
                        }
+                       g->piece.ended();
                        finish();
                      });
     };
@@ -438,11 +443,15 @@ public:
       return ok;
     auto told = once(std::move(done));
     auto t = std::make_shared<task>();
-    t->start = [this, bytes, from, told](auto finish) {
-      copier_.run(bytes.size(), [this, bytes, from, told, finish] {
+    t->start = [this, bytes, from, told,
+                piece = work_piece{traced_}](auto finish) {
+      piece.reached();
+      copier_.run(bytes.size(), [this, bytes, from, told, piece, finish] {
+        piece.began();
         if (!failed() && usable(from, bytes.size()))
           std::memcpy(bytes.data(), reinterpret_cast<const void*>(from),
                       bytes.size());
+        piece.ended();
         told(error_);
         finish();
       });
@@ -532,6 +541,10 @@ public:
   }
 
   void set_reporter(reporter to) override { reporter_ = std::move(to); }
+
+  void trace(std::shared_ptr<work_span> what) override {
+    traced_ = std::move(what);
+  }
 
   // -- faults on purpose
   // --------------------------------------------------------
@@ -701,10 +714,14 @@ private:
   template <class F>
   status add_copy(stream_id stream, std::uint64_t bytes, F job) {
     auto t = std::make_shared<task>();
-    t->start = [this, bytes, job = std::move(job)](auto finish) {
-      copier_.run(bytes, [this, job, finish] {
+    t->start = [this, bytes, job = std::move(job),
+                piece = work_piece{traced_}](auto finish) {
+      piece.reached();
+      copier_.run(bytes, [this, job, piece, finish] {
+        piece.began();
         if (!failed())
           job();
+        piece.ended();
         finish();
       });
     };
@@ -750,6 +767,7 @@ private:
   std::mutex print_mutex_;
   printer printer_;
   reporter reporter_;
+  std::shared_ptr<work_span> traced_;
   busy_time busy_;
   // Last members, so that their threads end before the members that they use
   std::shared_ptr<scheduler> scheduler_;

@@ -7,6 +7,7 @@
 #include "devices/interface/tensor_map_unit.hpp"
 #include "devices/interface/texture_unit.hpp"
 #include "devices/interface/timing_unit.hpp"
+#include "devices/interface/trace_unit.hpp"
 #include "devices/interface/tuning_unit.hpp"
 #include "devices/interface/value_unit.hpp"
 #include "devices/nvidia/driver/conditions.hpp"
@@ -21,6 +22,7 @@
 #include "devices/nvidia/memory/window.hpp"
 #include "devices/nvidia/streams/completions.hpp"
 #include "devices/nvidia/streams/streams.hpp"
+#include "devices/nvidia/streams/work_trace.hpp"
 #include "schema/base/cluster_shapes.hpp"
 #include "schema/base/cuda_fault.hpp"
 
@@ -120,7 +122,8 @@ class nvidia_device final : public device,
                             public change_unit,
                             public tensor_map_unit,
                             public tuning_unit,
-                            public timing_unit {
+                            public timing_unit,
+                            public trace_unit {
 public:
   nvidia_device(driver_ptr api, CUdevice handle, CUcontext context,
                 properties props, const std::vector<CUdevice>& reached_by)
@@ -128,7 +131,7 @@ public:
         props_(std::move(props)), text_(kernel_text::instance()),
         window_(api_, handle, reached_by), physical_(api_, handle, window_),
         conditions_(api_), fingerprints_(api_, handle, window_), arrays_(api_),
-        modules_(api_), times_(api_),
+        modules_(api_), times_(api_), trace_(api_),
         waits_(api_, context,
                {[this](CUevent x, CUresult how) { settled(x, how); },
                 [this] { settle_times(); }}),
@@ -459,6 +462,10 @@ public:
     return times_.total(whom);
   }
 
+  void trace(std::shared_ptr<work_span> what) override {
+    trace_.trace(std::move(what));
+  }
+
   // -- streams and events -----------------------------------------------------
 
   status create_stream(stream_id id, bool non_blocking, int priority) override {
@@ -529,7 +536,9 @@ public:
     auto in = streams_.work_in(stream);
     if (!in)
       return in.why();
-    return noted(api_->check(start(*in, *f, what), "cuLaunchKernel"));
+    return noted(traced(stream, [&] {
+      return api_->check(start(*in, *f, what), "cuLaunchKernel");
+    }));
   }
 
   status enqueue_write(stream_id stream, device_address to,
@@ -537,7 +546,9 @@ public:
                        std::shared_ptr<const void>) override {
     if (auto ok = ready(); !ok)
       return ok;
-    return noted(copies_.write(stream, to, bytes, window_.holds(to)));
+    return noted(traced(stream, [&] {
+      return copies_.write(stream, to, bytes, window_.holds(to));
+    }));
   }
   status enqueue_read(stream_id stream, std::span<std::byte> bytes,
                       device_address from, completion done) override {
@@ -546,13 +557,16 @@ public:
     if (auto place = conditions_.place_of(from); place != 0) [[unlikely]]
       if (auto ok = copies_.copy(stream, {from}, {place}, {bytes.size()}); !ok)
         return noted(ok);
-    return noted(copies_.read(stream, bytes, from, error(), std::move(done)));
+    return noted(traced(stream, [&] {
+      return copies_.read(stream, bytes, from, error(), std::move(done));
+    }));
   }
   status enqueue_copy(stream_id stream, const pitched& to, const pitched& from,
                       const extent& size) override {
     if (auto ok = ready(); !ok)
       return ok;
-    auto ok = copies_.copy(stream, to, from, size);
+    auto ok =
+        traced(stream, [&] { return copies_.copy(stream, to, from, size); });
     times_alone(stream, size, 1);
     return noted(ok);
   }
@@ -561,7 +575,9 @@ public:
                       const extent& size) override {
     if (auto ok = ready(); !ok)
       return ok;
-    auto ok = copies_.fill(stream, to, value, element_bytes, size);
+    auto ok = traced(stream, [&] {
+      return copies_.fill(stream, to, value, element_bytes, size);
+    });
     times_alone(stream, size, element_bytes);
     if (auto place = conditions_.place_of(to.address); place != 0 && ok)
         [[unlikely]]
@@ -622,6 +638,25 @@ private:
       streams_.pause(stream);
   }
 
+  /// Enqueues work in this stream, and times it where it is traced. The times
+  /// are told before a later wait for the work ends.
+  template <class Enqueue>
+  status traced(stream_id stream, const Enqueue& work) {
+    if (!trace_.is_on()) [[likely]]
+      return work();
+    auto in = streams_.handle_of(stream);
+    auto begun = in && trace_.begin(*in);
+    auto ok = work();
+    if (begun && ok) {
+      trace_.end(*in);
+      streams_.when_done(stream, error(), [this](CUresult how) {
+        if (how != closing && !lost_)
+          trace_.settle();
+      });
+    }
+    return ok;
+  }
+
   /// Makes the context current. The calling thread may be new to the driver, or
   /// have used another device.
   void enter() {
@@ -671,6 +706,7 @@ private:
     note(how);
     if (lost_)
       return;
+    trace_.settle();
     if (how != CUDA_SUCCESS && !reported_.exchange(true))
       (void)api_->cuCtxSynchronize();
     else if (event != nullptr && modules_.prints())
@@ -768,6 +804,7 @@ private:
   arrays arrays_;
   modules modules_;
   timeline times_;
+  work_trace trace_;
   completions waits_; // its thread uses the members above
   streams streams_;
   copies copies_;

@@ -331,9 +331,11 @@ CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
 }
 
 CUresult CUDAAPI cuCtxSynchronize(void) {
+  call_arguments given{__func__};
   return in_context([](context& x) { return synchronise_context(x); });
 }
 CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx) {
+  call_arguments given{__func__, ctx};
   return with_context(ctx, [](context& x) { return synchronise_context(x); });
 }
 

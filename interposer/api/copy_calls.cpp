@@ -131,51 +131,63 @@ CUresult fill_2d(CUstream handle, bool async, CUdeviceptr to, std::size_t pitch,
 // ------------------------------------------------------------------------
 
 CUresult CUDAAPI cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
+  call_arguments given{__func__, dst, src, ByteCount};
   return copy_flat(nullptr, false, dst, side::unified, src, side::unified,
                    ByteCount);
 }
 CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src,
                                size_t ByteCount, CUstream hStream) {
+  call_arguments given{__func__, dst, src, ByteCount, hStream};
   return copy_flat(hStream, true, dst, side::unified, src, side::unified,
                    ByteCount);
 }
-CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dst, CUcontext, CUdeviceptr src,
-                              CUcontext, size_t ByteCount) {
+CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dst, CUcontext dstContext,
+                              CUdeviceptr src, CUcontext srcContext,
+                              size_t ByteCount) {
+  call_arguments given{__func__, dst, dstContext, src, srcContext, ByteCount};
   return copy_flat(nullptr, false, dst, side::device, src, side::device,
                    ByteCount);
 }
-CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext, CUdeviceptr src,
-                                   CUcontext, size_t ByteCount,
-                                   CUstream hStream) {
+CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dstContext,
+                                   CUdeviceptr src, CUcontext srcContext,
+                                   size_t ByteCount, CUstream hStream) {
+  call_arguments given{__func__,   dst,       dstContext, src,
+                       srcContext, ByteCount, hStream};
   return copy_flat(hStream, true, dst, side::device, src, side::device,
                    ByteCount);
 }
 CUresult CUDAAPI cuMemcpyHtoD(CUdeviceptr dst, const void* src,
                               size_t ByteCount) {
+  call_arguments given{__func__, dst, src, ByteCount};
   return copy_flat(nullptr, false, dst, side::device, address_of(src),
                    side::host, ByteCount);
 }
 CUresult CUDAAPI cuMemcpyHtoDAsync(CUdeviceptr dst, const void* src,
                                    size_t ByteCount, CUstream hStream) {
+  call_arguments given{__func__, dst, src, ByteCount, hStream};
   return copy_flat(hStream, true, dst, side::device, address_of(src),
                    side::host, ByteCount);
 }
 CUresult CUDAAPI cuMemcpyDtoH(void* dst, CUdeviceptr src, size_t ByteCount) {
+  call_arguments given{__func__, dst, src, ByteCount};
   return copy_flat(nullptr, false, address_of(dst), side::host, src,
                    side::device, ByteCount);
 }
 CUresult CUDAAPI cuMemcpyDtoHAsync(void* dst, CUdeviceptr src, size_t ByteCount,
                                    CUstream hStream) {
+  call_arguments given{__func__, dst, src, ByteCount, hStream};
   return copy_flat(hStream, true, address_of(dst), side::host, src,
                    side::device, ByteCount);
 }
 CUresult CUDAAPI cuMemcpyDtoD(CUdeviceptr dst, CUdeviceptr src,
                               size_t ByteCount) {
+  call_arguments given{__func__, dst, src, ByteCount};
   return copy_flat(nullptr, false, dst, side::device, src, side::device,
                    ByteCount);
 }
 CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src,
                                    size_t ByteCount, CUstream hStream) {
+  call_arguments given{__func__, dst, src, ByteCount, hStream};
   return copy_flat(hStream, true, dst, side::device, src, side::device,
                    ByteCount);
 }
@@ -185,39 +197,49 @@ CUresult CUDAAPI cuMemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src,
 
 CUresult CUDAAPI cuMemcpyDtoA(CUarray dstArray, size_t dstOffset,
                               CUdeviceptr srcDevice, size_t ByteCount) {
+  call_arguments given{__func__, dstArray, dstOffset, srcDevice, ByteCount};
   return copy_array(nullptr, false, in_array(dstArray, dstOffset),
                     on_device(srcDevice), ByteCount);
 }
 CUresult CUDAAPI cuMemcpyAtoD(CUdeviceptr dstDevice, CUarray srcArray,
                               size_t srcOffset, size_t ByteCount) {
+  call_arguments given{__func__, dstDevice, srcArray, srcOffset, ByteCount};
   return copy_array(nullptr, false, on_device(dstDevice),
                     in_array(srcArray, srcOffset), ByteCount);
 }
 CUresult CUDAAPI cuMemcpyHtoA(CUarray dstArray, size_t dstOffset,
                               const void* srcHost, size_t ByteCount) {
+  call_arguments given{__func__, dstArray, dstOffset, srcHost, ByteCount};
   return copy_array(nullptr, false, in_array(dstArray, dstOffset),
                     in_host(srcHost), ByteCount);
 }
 CUresult CUDAAPI cuMemcpyAtoH(void* dstHost, CUarray srcArray, size_t srcOffset,
                               size_t ByteCount) {
+  call_arguments given{__func__, dstHost, srcArray, srcOffset, ByteCount};
   return copy_array(nullptr, false, in_host(dstHost),
                     in_array(srcArray, srcOffset), ByteCount);
 }
 CUresult CUDAAPI cuMemcpyAtoA(CUarray dstArray, size_t dstOffset,
                               CUarray srcArray, size_t srcOffset,
                               size_t ByteCount) {
+  call_arguments given{__func__, dstArray,  dstOffset,
+                       srcArray, srcOffset, ByteCount};
   return copy_array(nullptr, false, in_array(dstArray, dstOffset),
                     in_array(srcArray, srcOffset), ByteCount);
 }
 CUresult CUDAAPI cuMemcpyHtoAAsync(CUarray dstArray, size_t dstOffset,
                                    const void* srcHost, size_t ByteCount,
                                    CUstream hStream) {
+  call_arguments given{__func__, dstArray,  dstOffset,
+                       srcHost,  ByteCount, hStream};
   return copy_array(hStream, true, in_array(dstArray, dstOffset),
                     in_host(srcHost), ByteCount);
 }
 CUresult CUDAAPI cuMemcpyAtoHAsync(void* dstHost, CUarray srcArray,
                                    size_t srcOffset, size_t ByteCount,
                                    CUstream hStream) {
+  call_arguments given{__func__,  dstHost,   srcArray,
+                       srcOffset, ByteCount, hStream};
   return copy_array(hStream, true, in_host(dstHost),
                     in_array(srcArray, srcOffset), ByteCount);
 }
@@ -226,25 +248,32 @@ CUresult CUDAAPI cuMemcpyAtoHAsync(void* dstHost, CUarray srcArray,
 // -----------------------------------------------------------------------
 
 CUresult CUDAAPI cuMemcpy2D(const CUDA_MEMCPY2D* pCopy) {
+  call_arguments given{__func__, pCopy};
   return copy_2d(nullptr, pCopy, false);
 }
 CUresult CUDAAPI cuMemcpy2DUnaligned(const CUDA_MEMCPY2D* pCopy) {
+  call_arguments given{__func__, pCopy};
   return copy_2d(nullptr, pCopy, false);
 }
 CUresult CUDAAPI cuMemcpy2DAsync(const CUDA_MEMCPY2D* pCopy, CUstream hStream) {
+  call_arguments given{__func__, pCopy, hStream};
   return copy_2d(hStream, pCopy, true);
 }
 CUresult CUDAAPI cuMemcpy3D(const CUDA_MEMCPY3D* pCopy) {
+  call_arguments given{__func__, pCopy};
   return copy_3d(nullptr, pCopy, false);
 }
 CUresult CUDAAPI cuMemcpy3DAsync(const CUDA_MEMCPY3D* pCopy, CUstream hStream) {
+  call_arguments given{__func__, pCopy, hStream};
   return copy_3d(hStream, pCopy, true);
 }
 CUresult CUDAAPI cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER* pCopy) {
+  call_arguments given{__func__, pCopy};
   return copy_3d(nullptr, pCopy, false);
 }
 CUresult CUDAAPI cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy,
                                      CUstream hStream) {
+  call_arguments given{__func__, pCopy, hStream};
   return copy_3d(hStream, pCopy, true);
 }
 
@@ -252,50 +281,62 @@ CUresult CUDAAPI cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER* pCopy,
 // -----------------------------------------------------------------------
 
 CUresult CUDAAPI cuMemsetD8(CUdeviceptr dst, unsigned char uc, size_t N) {
+  call_arguments given{__func__, dst, uc, N};
   return fill_flat(nullptr, false, dst, uc, 1, N);
 }
 CUresult CUDAAPI cuMemsetD16(CUdeviceptr dst, unsigned short us, size_t N) {
+  call_arguments given{__func__, dst, us, N};
   return fill_flat(nullptr, false, dst, us, 2, N);
 }
 CUresult CUDAAPI cuMemsetD32(CUdeviceptr dst, unsigned int ui, size_t N) {
+  call_arguments given{__func__, dst, ui, N};
   return fill_flat(nullptr, false, dst, ui, 4, N);
 }
 CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr dst, unsigned char uc, size_t N,
                                  CUstream hStream) {
+  call_arguments given{__func__, dst, uc, N, hStream};
   return fill_flat(hStream, true, dst, uc, 1, N);
 }
 CUresult CUDAAPI cuMemsetD16Async(CUdeviceptr dst, unsigned short us, size_t N,
                                   CUstream hStream) {
+  call_arguments given{__func__, dst, us, N, hStream};
   return fill_flat(hStream, true, dst, us, 2, N);
 }
 CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr dst, unsigned int ui, size_t N,
                                   CUstream hStream) {
+  call_arguments given{__func__, dst, ui, N, hStream};
   return fill_flat(hStream, true, dst, ui, 4, N);
 }
 CUresult CUDAAPI cuMemsetD2D8(CUdeviceptr dst, size_t pitch, unsigned char uc,
                               size_t Width, size_t Height) {
+  call_arguments given{__func__, dst, pitch, uc, Width, Height};
   return fill_2d(nullptr, false, dst, pitch, uc, 1, Width, Height);
 }
 CUresult CUDAAPI cuMemsetD2D16(CUdeviceptr dst, size_t pitch, unsigned short us,
                                size_t Width, size_t Height) {
+  call_arguments given{__func__, dst, pitch, us, Width, Height};
   return fill_2d(nullptr, false, dst, pitch, us, 2, Width, Height);
 }
 CUresult CUDAAPI cuMemsetD2D32(CUdeviceptr dst, size_t pitch, unsigned int ui,
                                size_t Width, size_t Height) {
+  call_arguments given{__func__, dst, pitch, ui, Width, Height};
   return fill_2d(nullptr, false, dst, pitch, ui, 4, Width, Height);
 }
 CUresult CUDAAPI cuMemsetD2D8Async(CUdeviceptr dst, size_t pitch,
                                    unsigned char uc, size_t Width,
                                    size_t Height, CUstream hStream) {
+  call_arguments given{__func__, dst, pitch, uc, Width, Height, hStream};
   return fill_2d(hStream, true, dst, pitch, uc, 1, Width, Height);
 }
 CUresult CUDAAPI cuMemsetD2D16Async(CUdeviceptr dst, size_t pitch,
                                     unsigned short us, size_t Width,
                                     size_t Height, CUstream hStream) {
+  call_arguments given{__func__, dst, pitch, us, Width, Height, hStream};
   return fill_2d(hStream, true, dst, pitch, us, 2, Width, Height);
 }
 CUresult CUDAAPI cuMemsetD2D32Async(CUdeviceptr dst, size_t pitch,
                                     unsigned int ui, size_t Width,
                                     size_t Height, CUstream hStream) {
+  call_arguments given{__func__, dst, pitch, ui, Width, Height, hStream};
   return fill_2d(hStream, true, dst, pitch, ui, 4, Width, Height);
 }

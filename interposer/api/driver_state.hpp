@@ -4,6 +4,7 @@
 #include "interposer/api/notifications.hpp"
 #include "interposer/code/code_part.hpp"
 #include "interposer/context/context_part.hpp"
+#include "interposer/cupti/cupti_part.hpp"
 #include "interposer/graph/graph_part.hpp"
 #include "interposer/memory/memory_part.hpp"
 #include "interposer/nvml/nvml_part.hpp"
@@ -34,6 +35,7 @@ struct driver_state {
   code_part code{contexts};
   graph_part graphs{session, contexts, streams, memory};
   nvml_part nvml;
+  cupti_part cupti;
   api_part api;
 };
 

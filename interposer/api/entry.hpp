@@ -6,6 +6,7 @@
 
 #include "interposer/context/context.hpp"
 #include "interposer/session/process.hpp"
+#include "interposer/session/tracer.hpp"
 
 #include <exception>
 #include <new>
@@ -26,15 +27,16 @@ CUresult guarded(const Body& body) noexcept {
   if (auto refused = process::phase_error(); refused != CUDA_SUCCESS)
       [[unlikely]]
     return refused;
+  traced_call traced{__PRETTY_FUNCTION__};
   try {
     auto code = body();
     if (code != CUDA_SUCCESS) [[unlikely]]
       note_failed_call(__PRETTY_FUNCTION__, code);
-    return code;
+    return traced.gives(code);
   } catch (const std::bad_alloc&) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
+    return traced.gives(CUDA_ERROR_OUT_OF_MEMORY);
   } catch (const std::exception& e) {
-    return code_of_exception(e);
+    return traced.gives(code_of_exception(e));
   }
 }
 

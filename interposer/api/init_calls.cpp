@@ -2,6 +2,7 @@
 #include "interposer/api/entry.hpp"
 
 #include "interposer/api/driver_state.hpp"
+#include "interposer/session/on_occasion.hpp"
 
 using namespace vgpu::interposer;
 
@@ -10,7 +11,13 @@ CUresult CUDAAPI cuInit(unsigned int Flags) {
     return process::phase_error();
   if (Flags != 0)
     return CUDA_ERROR_INVALID_VALUE;
-  return make_driver_state() ? process::initialise() : CUDA_ERROR_OUT_OF_MEMORY;
+  if (!make_driver_state())
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  auto code = process::initialise();
+  if (code == CUDA_SUCCESS)
+    on_occasion<vgpu::occasion::first_use>(
+        [] { cupti_part::get().session_began(); });
+  return code;
 }
 
 CUresult CUDAAPI cuDriverGetVersion(int* driverVersion) {
@@ -20,7 +27,7 @@ CUresult CUDAAPI cuDriverGetVersion(int* driverVersion) {
   return CUDA_SUCCESS;
 }
 
-// A profiler attaches to the real driver, so there is none to start here.
+// Profilers use libcupti.so (interposer/cupti), so there is none to start here.
 CUresult CUDAAPI cuProfilerInitialize(const char*, const char*, CUoutput_mode) {
   return guarded([] { return CUDA_ERROR_PROFILER_DISABLED; });
 }

@@ -11,6 +11,9 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX,
                                 unsigned int blockDimZ,
                                 unsigned int sharedMemBytes, CUstream hStream,
                                 void** kernelParams, void** extra) {
+  call_arguments given{__func__,       f,         gridDimX,     gridDimY,
+                       gridDimZ,       blockDimX, blockDimY,    blockDimZ,
+                       sharedMemBytes, hStream,   kernelParams, extra};
   return in_stream(hStream, [&](stream& s) {
     return launch_in_stream(
         s, {.function = f,
@@ -24,6 +27,7 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX,
 
 CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f,
                                   void** kernelParams, void** extra) {
+  call_arguments given{__func__, config, f, kernelParams, extra};
   if (config == nullptr)
     return guarded([] { return CUDA_ERROR_INVALID_VALUE; });
   return in_stream(config->hStream, [&](stream& s) {
@@ -58,6 +62,9 @@ CUresult CUDAAPI cuLaunchCooperativeKernel(
     unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
     unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
     void** kernelParams) {
+  call_arguments given{__func__,       f,         gridDimX,    gridDimY,
+                       gridDimZ,       blockDimX, blockDimY,   blockDimZ,
+                       sharedMemBytes, hStream,   kernelParams};
   return in_stream(hStream, [&](stream& s) {
     return launch_in_stream(
         s, {.function = f,

@@ -137,6 +137,7 @@ CUresult range_attribute(void* data, std::size_t size,
 
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize,
                                    unsigned int flags) {
+  call_arguments given{__func__, dptr, bytesize, flags};
   return in_waiting_context([&](context& x) -> CUresult {
     if (dptr == nullptr || bytesize == 0 ||
         (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))

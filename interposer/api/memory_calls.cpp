@@ -71,6 +71,7 @@ CUresult CUDAAPI cuMemGetInfo(size_t* free, size_t* total) {
 }
 
 CUresult CUDAAPI cuMemAlloc(CUdeviceptr* dptr, size_t bytesize) {
+  call_arguments given{__func__, dptr, bytesize};
   return in_waiting_context([&](context& x) {
     if (dptr == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
@@ -81,6 +82,8 @@ CUresult CUDAAPI cuMemAlloc(CUdeviceptr* dptr, size_t bytesize) {
 CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch,
                                  size_t WidthInBytes, size_t Height,
                                  unsigned int ElementSizeBytes) {
+  call_arguments given{__func__,     dptr,   pPitch,
+                       WidthInBytes, Height, ElementSizeBytes};
   return in_waiting_context([&](context& x) {
     if (dptr == nullptr || pPitch == nullptr || WidthInBytes == 0 ||
         Height == 0 || WidthInBytes > vgpu::window_bytes ||
@@ -100,6 +103,7 @@ CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch,
 }
 
 CUresult CUDAAPI cuMemFree(CUdeviceptr dptr) {
+  call_arguments given{__func__, dptr};
   return waiting_by_handle(
       [&] { return dptr == 0 ? CUDA_SUCCESS : free_device(dptr); });
 }
@@ -123,14 +127,17 @@ CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* pbase, size_t* psize,
 
 CUresult CUDAAPI cuMemHostAlloc(void** pp, size_t bytesize,
                                 unsigned int Flags) {
+  call_arguments given{__func__, pp, bytesize, Flags};
   return alloc_host(pp, bytesize, Flags);
 }
 
 CUresult CUDAAPI cuMemAllocHost(void** pp, size_t bytesize) {
+  call_arguments given{__func__, pp, bytesize};
   return alloc_host(pp, bytesize, 0);
 }
 
 CUresult CUDAAPI cuMemFreeHost(void* p) {
+  call_arguments given{__func__, p};
   return waiting_by_handle(
       [&] { return p == nullptr ? CUDA_ERROR_INVALID_VALUE : free_pinned(p); });
 }

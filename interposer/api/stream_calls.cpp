@@ -70,17 +70,21 @@ CUresult elapsed_between(float* out, CUevent start, CUevent end) noexcept {
 } // namespace
 
 CUresult CUDAAPI cuStreamCreate(CUstream* phStream, unsigned int Flags) {
+  call_arguments given{__func__, phStream, Flags};
   return create_stream(phStream, Flags, 0);
 }
 CUresult CUDAAPI cuStreamCreateWithPriority(CUstream* phStream,
                                             unsigned int flags, int priority) {
+  call_arguments given{__func__, phStream, flags, priority};
   return create_stream(phStream, flags, priority);
 }
 CUresult CUDAAPI cuStreamDestroy(CUstream hStream) {
+  call_arguments given{__func__, hStream};
   return destroy_stream(hStream);
 }
 
 CUresult CUDAAPI cuEventCreate(CUevent* phEvent, unsigned int Flags) {
+  call_arguments given{__func__, phEvent, Flags};
   return in_context([&](context& x) {
     if (phEvent == nullptr || (Flags & ~event_flags) != 0 ||
         ((Flags & CU_EVENT_INTERPROCESS) != 0 &&
@@ -95,6 +99,7 @@ CUresult CUDAAPI cuEventCreate(CUevent* phEvent, unsigned int Flags) {
 }
 
 CUresult CUDAAPI cuEventDestroy(CUevent hEvent) {
+  call_arguments given{__func__, hEvent};
   return destroy_event(hEvent);
 }
 
@@ -120,11 +125,13 @@ CUresult CUDAAPI cuEventElapsedTime(float* pMilliseconds, CUevent hStart,
 }
 
 CUresult CUDAAPI cuEventQuery(CUevent hEvent) {
+  call_arguments given{__func__, hEvent};
   return with_event(hEvent, [](event& x) {
     return x.is_captured() ? refuse_captured(x) : query(x);
   });
 }
 CUresult CUDAAPI cuEventSynchronize(CUevent hEvent) {
+  call_arguments given{__func__, hEvent};
   return with_event(hEvent, [](event& x) {
     return x.is_captured() ? refuse_captured(x) : synchronise(x);
   });

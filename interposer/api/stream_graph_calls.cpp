@@ -211,6 +211,7 @@ CUgraphInstantiateResult why_not(CUgraph handle, CUgraphNode& node) {
 // -----------------------------------------------------------------------------
 
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
+  call_arguments given{__func__, hGraphExec, hStream};
   return in_stream(hStream, [&](stream& s) -> CUresult {
     auto* x = graph_execs().find(hGraphExec);
     if (x == nullptr)

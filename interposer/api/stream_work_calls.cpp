@@ -16,12 +16,14 @@ using namespace vgpu::interposer;
 // -----------------------------------------------------------------
 
 CUresult CUDAAPI cuStreamSynchronize(CUstream hStream) {
+  call_arguments given{__func__, hStream};
   return in_stream(hStream, [](stream& s) {
     return s.is_captured() ? refuse_in_capture(s) : synchronise(s);
   });
 }
 
 CUresult CUDAAPI cuStreamQuery(CUstream hStream) {
+  call_arguments given{__func__, hStream};
   return in_stream(hStream, [](stream& s) {
     return s.is_captured() ? refuse_in_capture(s) : query(s);
   });
@@ -29,6 +31,7 @@ CUresult CUDAAPI cuStreamQuery(CUstream hStream) {
 
 CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent,
                                    unsigned int Flags) {
+  call_arguments given{__func__, hStream, hEvent, Flags};
   return in_stream(hStream, [&](stream& s) {
     auto* e = events().find(hEvent);
     if (e == nullptr)
@@ -62,10 +65,12 @@ CUresult record_in(CUevent event_handle, CUstream handle,
 } // namespace
 
 CUresult CUDAAPI cuEventRecord(CUevent hEvent, CUstream hStream) {
+  call_arguments given{__func__, hEvent, hStream};
   return record_in(hEvent, hStream, 0);
 }
 CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
                                         unsigned int flags) {
+  call_arguments given{__func__, hEvent, hStream, flags};
   return record_in(hEvent, hStream, flags);
 }
 
@@ -74,6 +79,7 @@ CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream,
 
 CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn,
                                   void* userData) {
+  call_arguments given{__func__, hStream, fn, userData};
   return in_stream(hStream, [&](stream& s) {
     if (fn == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
@@ -85,6 +91,7 @@ CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn,
 CUresult CUDAAPI cuStreamAddCallback(CUstream hStream,
                                      CUstreamCallback callback, void* userData,
                                      unsigned int flags) {
+  call_arguments given{__func__, hStream, callback, userData, flags};
   return in_stream(hStream, [&](stream& s) {
     if (callback == nullptr || flags != 0)
       return CUDA_ERROR_INVALID_VALUE;
@@ -116,6 +123,7 @@ CUresult allocate_in_order(stream& s, pool& from, std::size_t bytes,
 
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize,
                                  CUstream hStream) {
+  call_arguments given{__func__, dptr, bytesize, hStream};
   return in_stream(hStream, [&](stream& s) {
     return allocate_in_order(s, current_pool(s.owner.device), bytesize, dptr);
   });
@@ -124,6 +132,7 @@ CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* dptr, size_t bytesize,
 CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize,
                                          CUmemoryPool pool_handle,
                                          CUstream hStream) {
+  call_arguments given{__func__, dptr, bytesize, pool_handle, hStream};
   return in_stream(hStream, [&](stream& s) {
     auto* from = pools().find(pool_handle);
     return from == nullptr || from->imported
@@ -133,6 +142,7 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* dptr, size_t bytesize,
 }
 
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+  call_arguments given{__func__, dptr, hStream};
   return in_stream(hStream, [&](stream& s) {
     if (dptr == 0)
       return CUDA_SUCCESS;
@@ -144,6 +154,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
 // ----------------------------------------------------------------------
 
 CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int* priority) {
+  call_arguments given{__func__, hStream, priority};
   return in_stream(hStream, [&](stream& s) {
     if (priority == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
@@ -153,6 +164,7 @@ CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int* priority) {
 }
 
 CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
+  call_arguments given{__func__, hStream, flags};
   return in_stream(hStream, [&](stream& s) {
     if (flags == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
@@ -162,6 +174,7 @@ CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int* flags) {
 }
 
 CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
+  call_arguments given{__func__, hStream, streamId};
   return in_stream(hStream, [&](stream& s) {
     if (streamId == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
@@ -171,6 +184,7 @@ CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long* streamId) {
 }
 
 CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice* device) {
+  call_arguments given{__func__, hStream, device};
   return in_stream(hStream, [&](stream& s) {
     if (device == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
@@ -180,6 +194,7 @@ CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice* device) {
 }
 
 CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
+  call_arguments given{__func__, hStream, pctx};
   return in_stream(hStream, [&](stream& s) {
     if (pctx == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
@@ -190,6 +205,7 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext* pctx) {
 
 CUresult CUDAAPI cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx,
                                    CUgreenCtx* pGreenCtx) {
+  call_arguments given{__func__, hStream, pCtx, pGreenCtx};
   return in_stream(hStream, [&](stream& s) {
     if (pCtx == nullptr || pGreenCtx == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
@@ -200,6 +216,7 @@ CUresult CUDAAPI cuStreamGetCtx_v2(CUstream hStream, CUcontext* pCtx,
 }
 
 CUresult CUDAAPI cuStreamCopyAttributes(CUstream dst, CUstream src) {
+  call_arguments given{__func__, dst, src};
   return in_stream(dst, [&](stream& s) {
     auto* from = find_stream(s.owner, src, per_thread);
     if (from == nullptr)
@@ -211,6 +228,7 @@ CUresult CUDAAPI cuStreamCopyAttributes(CUstream dst, CUstream src) {
 
 CUresult CUDAAPI cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr,
                                       CUstreamAttrValue* value_out) {
+  call_arguments given{__func__, hStream, attr, value_out};
   return in_stream(hStream, [&](stream& s) {
     if (value_out == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
@@ -225,6 +243,7 @@ CUresult CUDAAPI cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr,
 
 CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr,
                                       const CUstreamAttrValue* value) {
+  call_arguments given{__func__, hStream, attr, value};
   return in_stream(hStream, [&](stream& s) {
     return value == nullptr ? CUDA_ERROR_INVALID_VALUE
                             : set_attribute(s, attr, *value);

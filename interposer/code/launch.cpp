@@ -221,7 +221,12 @@ CUresult send_launch(stream& in, const function& what,
       call.flags |= call::launch::hinted;
       call.bytes = block;
     }
-  auto send = [&] { return process::the_session().send(call, in.device()); };
+  auto send = [&] {
+    auto number = process::the_session().send(call, in.device());
+    if (auto* by = traced_by(); by != nullptr) [[unlikely]]
+      by->launched(call, what, in.device(), number);
+    return number;
+  };
   if (what.launched.load(std::memory_order_relaxed)) [[likely]] {
     in.worked(send());
   } else {

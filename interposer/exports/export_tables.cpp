@@ -4,6 +4,7 @@
 
 #include "interposer/api/driver_state.hpp"
 #include "interposer/code/module.hpp"
+#include "interposer/cupti/cupti_bridge.hpp"
 #include "interposer/exports/integrity.hpp"
 #include "interposer/nvml/nvml_bridge.hpp"
 #include "interposer/session/session.hpp"
@@ -371,6 +372,9 @@ void say_unknown_table(const CUuuid* id) noexcept {
 const void* export_table(const CUuuid& id) noexcept {
   if (std::memcmp(nvml_bridge_id.data(), id.bytes, nvml_bridge_id.size()) == 0)
     return &nvml_bridge_table();
+  if (std::memcmp(cupti_bridge_id.data(), id.bytes, cupti_bridge_id.size()) ==
+      0)
+    return &cupti_bridge_table();
   for (const auto& x : offers())
     if (std::memcmp(x.id.data(), id.bytes, x.id.size()) == 0)
       return x.address;

@@ -215,6 +215,8 @@ std::uint64_t long_row_to_device(stream& in, const end& to, const end& from,
 /// Copies the bytes into the log now. So a replay finds them as they were,
 /// whatever the program does with its memory later.
 CUresult send_to_device(stream& in, end to, end from, call::extent size) {
+  if (auto* by = traced_by(); by != nullptr) [[unlikely]]
+    by->copies_from(from.at.address);
   if (size.height == 1 && size.depth == 1) {
     auto done = long_row_to_device(in, to, from, size.width);
     if (done == size.width)

@@ -149,9 +149,7 @@ void report_exception(const char* what) noexcept {
   log_line(log_level::error, what);
 }
 
-void note_failed_call(std::string_view body, CUresult code) noexcept {
-  if (code == CUDA_ERROR_NOT_READY)
-    return;
+std::string_view entry_point_of(std::string_view body) noexcept {
   // Only names of entry points begin with cu and a capital letter.
   auto begins = [&](std::size_t at) {
     return body[at] == 'c' && body[at + 1] == 'u' && body[at + 2] >= 'A' &&
@@ -161,10 +159,18 @@ void note_failed_call(std::string_view body, CUresult code) noexcept {
   while (begin + 2 < body.size() && !begins(begin))
     ++begin;
   if (begin + 2 >= body.size())
+    return {};
+  auto name = body.substr(begin);
+  return name.substr(0, name.find('('));
+}
+
+void note_failed_call(std::string_view body, CUresult code) noexcept {
+  if (code == CUDA_ERROR_NOT_READY)
+    return;
+  auto name = entry_point_of(body);
+  if (name.empty())
     return;
   try {
-    auto name = body.substr(begin);
-    name = name.substr(0, name.find('('));
     const auto* known = error_name(code);
     const auto* word = known != nullptr ? known : "an unknown error";
     if (logs(log_level::debug))

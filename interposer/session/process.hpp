@@ -83,6 +83,10 @@ void log_line(log_level level, std::string_view text) noexcept;
 /// a lambda of the entry point.
 void note_failed_call(std::string_view body, CUresult code) noexcept;
 
+/// Returns the name of the entry point in such a __PRETTY_FUNCTION__, or
+/// nothing where there is none.
+std::string_view entry_point_of(std::string_view body) noexcept;
+
 /// Reports the text of an exception.
 void report_exception(const char* what) noexcept;
 

@@ -6,6 +6,7 @@
 #include "interposer/session/log_ahead.hpp"
 #include "interposer/session/reply_slots.hpp"
 #include "interposer/session/thread_pool.hpp"
+#include "interposer/session/tracer.hpp"
 #include "schema/log/call_log.hpp"
 #include "schema/log/snapshot_files.hpp"
 #include "schema/wire/call_codec.hpp"
@@ -88,8 +89,10 @@ public:
   template <class Call>
   call_number send(const Call& x, std::uint8_t device) {
     static_assert(Call::kind == call::answer::none);
-    return call::append(
+    auto number = call::append(
         log_, x, wire_[device], 0, 0, [](auto&&) {}, idle_);
+    tell_tracer(x, device, number);
+    return number;
   }
 
   /// Appends a call with a payload of at most max_payload bytes, which `fill`
@@ -97,7 +100,10 @@ public:
   template <class Call, class Fill>
   call_number send(const Call& x, std::uint8_t device,
                    std::uint32_t payload_bytes, const Fill& fill) {
-    return call::append(log_, x, wire_[device], 0, payload_bytes, fill, idle_);
+    auto number =
+        call::append(log_, x, wire_[device], 0, payload_bytes, fill, idle_);
+    tell_tracer(x, device, number);
+    return number;
   }
 
   /// Appends a call whose payload is a copy of this memory.
@@ -106,6 +112,7 @@ public:
                    std::span<const std::byte> payload) {
     auto number = call::append(log_, x, wire_[device], 0, payload, idle_);
     ahead_.wrote(payload.size());
+    tell_tracer(x, device, number);
     return number;
   }
 
@@ -122,6 +129,8 @@ public:
       call::encode(part(i * max_payload), wire_[device], places[i].message());
     write_parts(places, payload);
     ahead_.wrote(payload.size());
+    for (std::size_t i = 0; i < places.size(); ++i)
+      tell_tracer(part(i * max_payload), device, places[i].call());
     return places.back().call();
   }
   /// Returns the largest payload of send_parts() for this call, in bytes.
@@ -137,6 +146,7 @@ public:
     auto slot = slots_.take(idle_);
     auto number = call::append(
         log_, x, wire_[device], slot, 0, [](auto&&) {}, idle_);
+    tell_tracer(x, device, number);
     return {slot, number};
   }
 
@@ -146,11 +156,17 @@ public:
     static_assert(Call::kind == call::answer::sync);
     auto number = call::append(
         log_, x, wire_[device], slot, 0, [](auto&&) {}, idle_);
+    tell_tracer(x, device, number);
     return {slot, number};
   }
 
   /// Waits for the answer and uses up the ticket.
-  outcome finish(const ticket& x) { return slots_.finish(x, idle_); }
+  outcome finish(const ticket& x) {
+    auto out = slots_.finish(x, idle_);
+    if (auto* by = traced_by(); by != nullptr) [[unlikely]]
+      by->answered(x.call);
+    return out;
+  }
 
   /// Appends a call and waits for its answer.
   template <class Call>

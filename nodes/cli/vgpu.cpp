@@ -62,11 +62,13 @@ int main(int argc, char** argv) {
   app.footer(
       "`vgpu COMMAND --help` shows its options and examples.\n"
       "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 no manager answers;\n"
-      "`vgpu run` returns that of its program (126: cannot be run, 127: not "
+      "`vgpu run` and `trace` return that of their program (126: cannot be "
+      "run, 127: not "
       "found).");
   job todo;
   auto program = take_program(argc, argv);
   add_run_command(app, todo, program);
+  add_trace_command(app, todo, program);
   add_cluster_commands(app, todo);
   add_show_commands(app, todo);
   add_set_commands(app, todo);

@@ -66,10 +66,12 @@ void add_coverage_command(CLI::App& app, job& todo);
 void add_simulate_command(CLI::App& app, job& todo);
 void add_run_command(CLI::App& app, job& todo,
                      const std::vector<std::string>& program);
+void add_trace_command(CLI::App& app, job& todo,
+                       const std::vector<std::string>& program);
 
-/// Removes the program and its arguments from a `vgpu run` line, so that `vgpu`
-/// does not parse them. They follow `--`, or begin with the first word that is
-/// neither an option nor an option's value.
+/// Removes the program and its arguments from a line of `vgpu run` or `trace`,
+/// so that `vgpu` does not parse them. They follow `--`, or begin with the
+/// first word that is neither an option nor an option's value.
 std::vector<std::string> take_program(int& argc, char** argv);
 
 } // namespace vgpu::command

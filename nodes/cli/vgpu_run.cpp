@@ -1,5 +1,7 @@
 // `vgpu run`: runs a program on a virtual GPU.
+#include "nodes/cli/child_program.hpp"
 #include "nodes/cli/command_client.hpp"
+#include "nodes/cli/preloads.hpp"
 #include "nodes/cli/profiles.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
 #include "nodes/cluster/embedded_cluster.hpp"
@@ -13,12 +15,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <poll.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -151,7 +149,27 @@ void show_own_tools() {
     set("PATH", own + ":" + others);
 }
 
-void set_environment(const run_options& x, const std::string& endpoint) {
+/// Puts our libcupti before the one that a program's packages bring, unless
+/// VGPU_CUPTI is `search`.
+void show_own_profiler(const std::string& path) {
+#ifdef VGPU_SANITIZED
+  // Programs without the sanitizer's library could not load ours.
+  (void)path;
+#else
+  const auto* how = std::getenv("VGPU_CUPTI");
+  if ((how != nullptr && std::string_view{how} == "search") ||
+      !may_preload(path))
+    return;
+  const auto* before = std::getenv("LD_PRELOAD");
+  if (auto value =
+          with_own_cupti(before != nullptr ? before : "", library_dir());
+      !value.empty())
+    set("LD_PRELOAD", value);
+#endif
+}
+
+void set_environment(const run_options& x, const std::string& program,
+                     const std::string& endpoint) {
   const control::specification usual;
   const auto table = control::specification_fields();
   for (auto i = 0u; i < table.size(); ++i)
@@ -166,6 +184,7 @@ void set_environment(const run_options& x, const std::string& endpoint) {
   set("LD_LIBRARY_PATH", path != nullptr && *path != '\0'
                              ? library_dir() + ":" + path
                              : library_dir());
+  show_own_profiler(program);
 }
 
 [[noreturn]] void exec_program(const std::string& path,
@@ -182,14 +201,6 @@ void set_environment(const run_options& x, const std::string& endpoint) {
 
 // -- with a cluster of its own ------------------------------------------------
 
-sigset_t forwarded_signals() {
-  sigset_t out;
-  ::sigemptyset(&out);
-  for (auto x : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH})
-    ::sigaddset(&out, x);
-  return out;
-}
-
 pid_t fork_program(const std::string& path, std::vector<std::string>& command,
                    const sigset_t& mask) {
   auto parent = ::getpid();
@@ -202,49 +213,6 @@ pid_t fork_program(const std::string& path, std::vector<std::string>& command,
   if (::getppid() != parent)
     ::_exit(failed);
   exec_program(path, command);
-}
-
-/// Passes on the signals that were sent to this process alone. A terminal sends
-/// its signals to the whole group.
-void forward(int signals, pid_t program) {
-  signalfd_siginfo info;
-  while (::read(signals, &info, sizeof(info)) == sizeof(info))
-    if (info.ssi_code != SI_KERNEL)
-      ::kill(program, static_cast<int>(info.ssi_signo));
-}
-
-/// Waits for the program's end, forwards signals meanwhile, and returns how it
-/// ended.
-siginfo_t wait_program(int signals, pid_t program) {
-  auto end = static_cast<int>(::syscall(SYS_pidfd_open, program, 0));
-  pollfd what[] = {{signals, POLLIN, 0}, {end, POLLIN, 0}};
-  while (what[1].revents == 0) {
-    what[0].revents = 0;
-    if (::poll(what, 2, -1) < 0 && errno != EINTR)
-      break;
-    if (what[0].revents != 0)
-      forward(signals, program);
-  }
-  siginfo_t out = {};
-  ::waitid(P_PID, static_cast<id_t>(program), &out, WEXITED);
-  ::close(end);
-  return out;
-}
-
-/// Ends this process in the way the program ended.
-int end_like(const siginfo_t& how) {
-  if (how.si_code == CLD_EXITED)
-    return how.si_status;
-  // Only the program may leave a core.
-  rlimit none = {0, 0};
-  ::setrlimit(RLIMIT_CORE, &none);
-  ::signal(how.si_status, SIG_DFL);
-  sigset_t just_this;
-  ::sigemptyset(&just_this);
-  ::sigaddset(&just_this, how.si_status);
-  ::kill(::getpid(), how.si_status);
-  ::sigprocmask(SIG_UNBLOCK, &just_this, nullptr);
-  return 128 + how.si_status;
 }
 
 int run_embedded(run_options& x, const std::string& path) {
@@ -270,7 +238,7 @@ int run_embedded(run_options& x, const std::string& path) {
   auto cluster = embedded_cluster::start(shape);
   if (!cluster)
     return complain(run_name, cluster.why());
-  set_environment(x, (*cluster)->endpoint());
+  set_environment(x, path, (*cluster)->endpoint());
   auto program = fork_program(path, x.command, before);
   if (program < 0)
     return complain(run_name, std::string{"fork: "} + std::strerror(errno));
@@ -339,7 +307,7 @@ int run(run_options& x) {
     return run_embedded(x, path);
   if (auto no = check_with_manager(named, what))
     return complain(run_name, no->what, no->code);
-  set_environment(x, named);
+  set_environment(x, path, named);
   exec_program(path, x.command);
 }
 
@@ -392,7 +360,8 @@ void add_run_command(CLI::App& app, job& todo,
 }
 
 std::vector<std::string> take_program(int& argc, char** argv) {
-  if (argc < 2 || std::string_view{argv[1]} != "run")
+  if (argc < 2 || (std::string_view{argv[1]} != run_name &&
+                   std::string_view{argv[1]} != "trace"))
     return {};
   auto first = 2;
   auto end = argc;

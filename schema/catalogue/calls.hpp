@@ -87,6 +87,7 @@ enum class number : std::uint16_t {
   cache_reset = 72,
   limits_reset = 73,
   host_ended = 74,
+  time_work = 75,
   part_check = 80,
 };
 
@@ -777,6 +778,16 @@ struct limits_reset {
   static auto fields(auto&) { return std::tuple<>(); }
 };
 
+/// Says whether the worker tells when it executes the session's work from now
+/// on (schema/log/work_times.hpp). The call concerns all devices.
+struct time_work {
+  static constexpr auto id = number::time_work;
+  static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::alters;
+  std::uint32_t on = 0; // not 0: it does
+  static auto fields(auto& x) { return std::tie(x.on); }
+};
+
 /// Sets the access-policy window of a stream (cuStreamSetAttribute). It is a
 /// hint: devices without such caches ignore it. Work enqueued from now on has
 /// the window.
@@ -886,7 +897,7 @@ using all = std::tuple<
     memory_access, wait_value, memory_share, memory_import, event_share,
     event_import, event_query, host_file, tensor_map_encode, condition_place,
     condition_words, placed_share, placed_import, shared_bytes, limit_set,
-    limits_reset, stream_window, cache_reset>;
+    limits_reset, stream_window, cache_reset, time_work>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

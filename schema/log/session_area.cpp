@@ -468,6 +468,8 @@ void session_area::print(console where, std::uint64_t position,
                          std::string_view text) const noexcept {
   auto& written = header().console_written[static_cast<std::size_t>(where)];
   auto have = written.load(std::memory_order_relaxed);
+  if (position == at_end)
+    position = have;
   if (position + text.size() <= have)
     return;
   if (position < have)
@@ -482,6 +484,13 @@ bool session_area::has_text(console where) const noexcept {
   auto i = static_cast<std::size_t>(where);
   return header().console_written[i].load(std::memory_order_acquire) !=
          header().console_read[i].load(std::memory_order_relaxed);
+}
+
+std::uint64_t session_area::lost_text(console where) const noexcept {
+  auto i = static_cast<std::size_t>(where);
+  auto kept = header().console_written[i].load(std::memory_order_acquire) -
+              header().console_read[i].load(std::memory_order_relaxed);
+  return kept - std::min(kept, console_bytes);
 }
 
 std::string session_area::take_text(console where) const {

@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -149,7 +150,7 @@ enum class protection : std::uint32_t { none = 0, journal = 1 };
 /// the other side reads at each call, because a shared line would cost both
 /// sides a cache miss per call.
 struct control_header {
-  static constexpr std::uint64_t the_magic = 0x36304c4c41435547; // "GUCALL06"
+  static constexpr std::uint64_t the_magic = 0x37304c4c41435547; // "GUCALL07"
   std::uint64_t magic;
   /// Is a power of two, in bytes.
   std::uint64_t log_capacity;
@@ -265,6 +266,7 @@ public:
   static result<session_area> open(std::span<unique_fd> handed);
 
   static constexpr std::size_t descriptor_count = 2 + log_files;
+  static constexpr auto at_end = std::numeric_limits<std::uint64_t>::max();
   /// Returns the descriptors to pass to the other side.
   std::array<int, descriptor_count> descriptors() const noexcept;
 
@@ -337,11 +339,14 @@ public:
   void call_host(slot_index index, call_number call) const noexcept;
   /// Appends text that begins at byte `position` of everything that the session
   /// wrote to this console. It skips text that was written before. When the
-  /// ring is full, the oldest text is lost, as in CUDA.
+  /// ring is full, the oldest text is lost, as in CUDA. Position `at_end` is
+  /// the end of everything that was written.
   void print(console where, std::uint64_t position,
              std::string_view text) const noexcept;
   /// Returns whether there is text that the program has not taken.
   bool has_text(console where) const noexcept;
+  /// Returns how many bytes were overwritten before the program took them.
+  std::uint64_t lost_text(console where) const noexcept;
   /// Returns the text that the program has not taken, and moves console_read.
   std::string take_text(console where) const;
 

@@ -229,6 +229,9 @@ struct Answer {
     zeroCopy @12 :Void;
     # This answers no call: the payload is what kernels wrote into host memory
     # that they use in place (schema/log/changed_lines.hpp).
+    times @13 :Void;
+    # This answers no call: the payload is when traced work was executed
+    # (schema/log/work_times.hpp).
   }
   digest @11 :UInt32;
   # The digest of all bytes that the call brings to the program, for the log, or

@@ -60,12 +60,13 @@ status execute_call(dispatch_context& on, const call::module_facts& x);
 status execute_call(dispatch_context& on, const call::module_unload& x);
 status execute_call(dispatch_context& on, const call::kernel_attribute& x);
 
-// -- limits and hints (dispatch_tuning.cpp)
+// -- limits, hints and tracing (dispatch_tuning.cpp)
 
 status execute_call(dispatch_context& on, const call::limit_set& x);
 status execute_call(dispatch_context& on, const call::limits_reset& x);
 status execute_call(dispatch_context& on, const call::stream_window& x);
 status execute_call(dispatch_context& on, const call::cache_reset& x);
+status execute_call(dispatch_context& on, const call::time_work& x);
 
 // -- tensor maps (dispatch_tensor_maps.cpp)
 

@@ -1,4 +1,4 @@
-// Limits of kernels, and hints for caches.
+// Limits of kernels, hints for caches, and tracing.
 #include "actors/worker/execute/call_dispatch.hpp"
 
 #include "schema/base/cuda_fault.hpp"
@@ -83,6 +83,11 @@ status execute_call(dispatch_context& on, const call::stream_window& x) {
 status execute_call(dispatch_context& on, const call::cache_reset&) {
   auto* unit = on.slot.can.tuning;
   return unit == nullptr ? status{} : unit->reset_cache();
+}
+
+status execute_call(dispatch_context& on, const call::time_work& x) {
+  on.session.work.record(x.on != 0);
+  return {};
 }
 
 } // namespace vgpu

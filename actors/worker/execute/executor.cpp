@@ -25,6 +25,17 @@ concept joins_stream = requires(const Call& x) {
 &&Call::id != call::number::stream_create&& Call::id !=
     call::number::stream_destroy;
 
+template <class Call>
+status execute_traced(dispatch_context& on, const Call& x) {
+  if constexpr (brings_work<Call>) {
+    work_recorder::traced during{on.session.work, on.slot.can.trace,
+                                 on.slot.ordinal, on.what.call};
+    return execute_call(on, x);
+  } else {
+    return execute_call(on, x);
+  }
+}
+
 } // namespace
 
 executor::executor(std::vector<std::unique_ptr<device::device>> devices,
@@ -71,6 +82,9 @@ void executor::perform(const Call& x, dispatch_context& on, bool in_turn,
                        performed& out) {
   auto ordinal = on.slot.ordinal;
   if constexpr (brings_work<Call>)
+    if (objects_.work.is_on()) [[unlikely]]
+      objects_.work.receive(on.what.call);
+  if constexpr (brings_work<Call>)
     if (in_turn && !objects_.gates.enter(ordinal, key_of(x))) {
       out.held_back = true;
       return;
@@ -84,7 +98,7 @@ void executor::perform(const Call& x, dispatch_context& on, bool in_turn,
         out.outcome && on.slot.host_meter && !charged)
       on.slot.host_meter->enqueued(x.stream.id, is_long_copy(x));
   if (out.outcome)
-    out.outcome = execute_call(on, x);
+    out.outcome = execute_traced(on, x);
   if constexpr (brings_work<Call>)
     if (in_turn)
       objects_.gates.submitted(ordinal);

@@ -17,6 +17,18 @@ constexpr std::uint64_t congested_bytes = std::uint64_t{48} << 20;
 constexpr std::uint64_t congested_within_host = std::uint64_t{8} << 20;
 constexpr std::size_t congested_count = 8192;
 
+data::answer::place place_of(console where) {
+  switch (where) {
+  case console::output:
+    return data::answer::place::output;
+  case console::error:
+    return data::answer::place::error;
+  case console::times:
+    break;
+  }
+  return data::answer::place::times;
+}
+
 } // namespace
 
 void forwarded_answers::attached(const data::attach& by) {
@@ -247,10 +259,7 @@ void forwarded_answers::print(console where, std::uint64_t position,
   auto place = make_landing(text.size());
   std::copy(text.begin(), text.end(),
             reinterpret_cast<char*>(place.bytes.data()));
-  add({.where = where == console::output ? data::answer::place::output
-                                         : data::answer::place::error,
-       .at = position},
-      place);
+  add({.where = place_of(where), .at = position}, place);
 }
 
 void forwarded_answers::sticky(CUresult error) {

@@ -1,7 +1,8 @@
-// Text that kernels print.
+// Text that kernels print, and times of traced work.
 #pragma once
 
 #include "actors/worker/session/answers.hpp"
+#include "schema/log/work_times.hpp"
 
 #include <array>
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace vgpu {
 class console_output {
 public:
   /// Holds the byte positions of a session's consoles.
-  using positions = std::array<std::uint64_t, console_count>;
+  using positions = std::array<std::uint64_t, text_console_count>;
 
   /// Prints to this sink from now on.
   void print_to(std::shared_ptr<answer_sink> sink) {
@@ -30,6 +31,15 @@ public:
     if (sink_)
       sink_->print(where, position, text);
     position += text.size();
+  }
+
+  /// Tells when a piece of traced work was executed. The times of a replay are
+  /// others, so they have no position.
+  void tell(const work_times& what) {
+    std::lock_guard guard{lock_};
+    if (sink_)
+      sink_->print(console::times, session_area::at_end,
+                   {reinterpret_cast<const char*>(&what), sizeof what});
   }
 
   /// Returns how much was printed so far.

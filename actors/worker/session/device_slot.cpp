@@ -22,6 +22,7 @@ device_capabilities device_capabilities::of(device::device& what) {
   query(out.tensor_map);
   query(out.tuning);
   query(out.file);
+  query(out.trace);
   query(out.meter);
   return out;
 }

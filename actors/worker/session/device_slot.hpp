@@ -16,6 +16,7 @@
 #include "devices/interface/tensor_map_unit.hpp"
 #include "devices/interface/texture_unit.hpp"
 #include "devices/interface/timing_unit.hpp"
+#include "devices/interface/trace_unit.hpp"
 #include "devices/interface/tuning_unit.hpp"
 #include "devices/interface/value_unit.hpp"
 
@@ -42,6 +43,7 @@ struct device_capabilities {
   device::tensor_map_unit* tensor_map = nullptr;
   device::tuning_unit* tuning = nullptr;
   device::file_unit* file = nullptr;
+  device::trace_unit* trace = nullptr;
   const device::meter* meter = nullptr;
 
   /// Returns all capabilities of a device.

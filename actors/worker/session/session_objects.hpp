@@ -15,6 +15,7 @@
 #include "actors/worker/session/replayed_waits.hpp"
 #include "actors/worker/session/session_account.hpp"
 #include "actors/worker/session/session_health.hpp"
+#include "actors/worker/session/work_recorder.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -88,6 +89,8 @@ struct session_objects {
   std::shared_ptr<answer_sink> sink;
   std::shared_ptr<session_health> health = std::make_shared<session_health>();
   std::shared_ptr<console_output> output = std::make_shared<console_output>();
+  /// Tells the program when its work is executed, while it is traced.
+  work_recorder work{output};
   std::shared_ptr<payload_pins> pins = std::make_shared<payload_pins>();
   std::shared_ptr<replay_checks> checks = std::make_shared<replay_checks>();
 };

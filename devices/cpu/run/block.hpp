@@ -7,6 +7,7 @@
 #include "devices/cpu/run/warp.hpp"
 #include "devices/interface/device.hpp"
 #include "devices/interface/governor.hpp"
+#include "devices/interface/trace_unit.hpp"
 
 #include <array>
 #include <atomic>
@@ -60,6 +61,7 @@ struct grid {
   std::uint64_t number = 0; // %gridid
   unsigned processors = 1;  // %nsmid
   std::function<void(console, std::string_view)> print;
+  work_piece piece; // of a traced launch
 
   /// Makes all blocks of the grid stop soon when set.
   std::atomic<bool> cancelled = false;

@@ -50,6 +50,8 @@ bool engine::pool_thread::begin_cluster() {
   auto number = current_->next.fetch_add(1);
   if (number >= current_->what->clusters())
     return false;
+  if (number == 0)
+    current_->what->piece.began();
   if (!spare_)
     spare_ = std::make_unique<cluster>(*current_->what, index_);
   spare_->start(number);

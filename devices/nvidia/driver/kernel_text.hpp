@@ -35,7 +35,7 @@ private:
   static void deliver(catcher& from, console as, const printer& to);
 
   std::mutex mutex_;
-  std::array<catcher, console_count> catchers_;
+  std::array<catcher, text_console_count> catchers_;
 };
 
 } // namespace vgpu::device::nvidia

@@ -3,6 +3,7 @@
 #include "schema/base/condition_handles.hpp"
 
 #include "schema/base/endpoints.hpp"
+#include "schema/log/work_times.hpp"
 #include "schema/wire/data.capnp.h"
 #include "schema/wire/guest.capnp.h"
 
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
 #include <type_traits>
@@ -361,6 +363,15 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
     return at(b.address + y * b.pitch + z * b.slice, bytes);
   };
   ++counts_[static_cast<std::uint16_t>(Call::id)];
+  if constexpr (std::is_same_v<Call, call::launch> ||
+                std::is_same_v<Call, call::write> ||
+                std::is_same_v<Call, call::read> ||
+                std::is_same_v<Call, call::read_host> ||
+                std::is_same_v<Call, call::copy> ||
+                std::is_same_v<Call, call::fill>)
+    tell_times_of(r);
+  else if constexpr (std::is_same_v<Call, call::time_work>)
+    is_traced_ = x.on != 0;
   if constexpr (std::is_same_v<Call, call::mem_alloc>) {
     memory_.emplace(x.address, std::vector<std::byte>(x.bytes));
   } else if constexpr (std::is_same_v<Call, call::mem_free>) {
@@ -453,6 +464,20 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
   } else if constexpr (Call::kind == call::answer::sync) {
     answer(r, CUDA_SUCCESS);
   }
+}
+
+/// Tells that the work began and ended now.
+void fake_client::tell_times_of(const record& r) {
+  using namespace std::chrono;
+  if (!is_traced_)
+    return;
+  auto now = static_cast<std::uint64_t>(
+      duration_cast<nanoseconds>(system_clock::now().time_since_epoch())
+          .count());
+  work_times x{r.call.value, now, now, now, now, now, 0, 0, 0};
+  for (auto i = 0; i < tells_times_; ++i)
+    open_->area->print(console::times, session_area::at_end,
+                       {reinterpret_cast<const char*>(&x), sizeof x});
 }
 
 void fake_client::execute(const record& r) {

@@ -51,6 +51,10 @@ public:
   /// Prints as a kernel's printf does.
   void print(std::string text);
 
+  /// Tells the times of traced work this often, as after a lost worker. At
+  /// first it is once.
+  void tell_times(int often) { tells_times_ = often; }
+
   /// Closes the connection and keeps everything else, like a client that died.
   void hang_up();
 
@@ -87,6 +91,7 @@ private:
   void facts_into(const record& r, const call::arena_range& to);
   void encode(const record& r, const call::tensor_map_encode& x);
   void note_settings(std::span<const std::byte> bytes);
+  void tell_times_of(const record& r);
 
   const fake_options options_;
   unique_fd listener_;
@@ -111,6 +116,8 @@ private:
   std::atomic<std::uint64_t> shared_bytes_{0};
   std::atomic<int> greetings_{0};
   std::atomic<std::uint64_t> executed_{0};
+  bool is_traced_ = false;
+  std::atomic<int> tells_times_{1};
   std::optional<std::uint64_t> held_by_; // the host function that runs
   std::jthread thread_;
 };

@@ -26,8 +26,9 @@ BOOST_AUTO_TEST_CASE(every_member_of_the_union_has_a_row) {
 
 BOOST_AUTO_TEST_CASE(an_answer_keeps_its_place) {
   using vgpu::data::answer;
-  for (auto where : {answer::place::none, answer::place::arena,
-                     answer::place::output, answer::place::host_call}) {
+  for (auto where :
+       {answer::place::none, answer::place::arena, answer::place::output,
+        answer::place::host_call, answer::place::times}) {
     answer x;
     x.number = 3;
     x.where = where;

@@ -1,0 +1,241 @@
+#include "interposer/cupti/activity_buffers.hpp"
+
+#include "interposer/cupti/activity_records.hpp"
+#include "interposer/cupti/call_watch.hpp"
+#include "interposer/cupti/callback_names.hpp"
+#include "interposer/cupti/tool.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace vgpu::cupti {
+
+namespace {
+
+using interposer::activity;
+using interposer::activity_kind;
+
+/// From so many activities on, buffers are given back without being asked for.
+constexpr std::size_t many = std::size_t{1} << 15;
+/// How many wait is looked up once in so many calls.
+constexpr std::uint32_t look_every = 256;
+constexpr std::size_t record_alignment = 8;
+
+std::size_t size_of(kind x) noexcept {
+  switch (x) {
+  case kind::kernel:
+  case kind::concurrent_kernel:
+    return sizeof(kernel_record);
+  case kind::memcpy:
+    return sizeof(copy_record);
+  case kind::memcpy_between_devices:
+    return sizeof(peer_copy_record);
+  case kind::memset:
+    return sizeof(fill_record);
+  case kind::driver:
+  case kind::runtime:
+    return sizeof(call_record);
+  case kind::synchronization:
+    return sizeof(wait_record);
+  case kind::external_correlation:
+    return sizeof(correlation_record);
+  case kind::invalid:
+  case kind::device:
+  case kind::context:
+    break;
+  }
+  return 0;
+}
+
+/// Guards the clock, and lets one thread at a time fill buffers. The tool's
+/// functions may be called with it held.
+std::mutex& filling() noexcept {
+  static auto& x = *new std::mutex;
+  return x;
+}
+tool_clock& clock() noexcept {
+  static auto& x = *new tool_clock;
+  return x;
+}
+std::atomic<std::uint64_t> flushed_at{0};
+
+/// Fills the tool's buffers one after the other.
+class filler {
+public:
+  filler(request_buffer request, complete_buffer complete)
+      : request_(request), complete_(complete) {}
+  filler(const filler&) = delete;
+  filler& operator=(const filler&) = delete;
+  ~filler() { give_back(); }
+
+  template <class Record>
+  void put(const Record& x) {
+    if (!has_room(sizeof x)) {
+      give_back();
+      take();
+    }
+    if (!has_room(sizeof x)) {
+      ++here().dropped;
+      return;
+    }
+    std::memcpy(buffer_ + used_, &x, sizeof x);
+    used_ += sizeof x;
+    ++records_;
+  }
+
+private:
+  bool has_room(std::size_t bytes) const noexcept {
+    return buffer_ != nullptr && size_ - used_ >= bytes &&
+           (most_ == 0 || records_ < most_);
+  }
+  void take() {
+    size_ = most_ = used_ = records_ = 0;
+    request_(&buffer_, &size_, &most_);
+    if (reinterpret_cast<std::uintptr_t>(buffer_) % record_alignment != 0)
+      size_ = 0;
+  }
+  void give_back() {
+    if (auto* full = std::exchange(buffer_, nullptr); full != nullptr)
+      complete_(nullptr, 0, full, size_, used_);
+  }
+
+  request_buffer request_;
+  complete_buffer complete_;
+  std::uint8_t* buffer_ = nullptr;
+  std::size_t size_ = 0, used_ = 0, most_ = 0, records_ = 0;
+};
+
+/// Writes what the tool wants of an activity.
+struct writer {
+  filler& to;
+  std::bitset<kind_count> kinds;
+  bool latencies;
+
+  bool wants(kind x) const { return kinds[static_cast<std::size_t>(x)]; }
+
+  void put_call(const activity& x) const {
+    if (static_cast<caller>(x.mark) == caller::runtime) {
+      // The runtime makes calls that belong to none of its functions.
+      if (auto number = runtime_function(x.name);
+          wants(kind::runtime) && number != 0)
+        to.put(call_of(x, clock(), kind::runtime, number));
+    } else if (wants(kind::driver)) {
+      to.put(call_of(x, clock(), kind::driver, driver_function(x.name)));
+    }
+  }
+
+  void put(const activity& x) const {
+    switch (x.kind) {
+    case activity_kind::kernel:
+      if (wants(kind::concurrent_kernel))
+        to.put(kernel_of(x, clock(), kind::concurrent_kernel, latencies));
+      else if (wants(kind::kernel))
+        to.put(kernel_of(x, clock(), kind::kernel, latencies));
+      return;
+    case activity_kind::copy:
+      if (x.from_device != x.device && x.from == x.to) {
+        if (wants(kind::memcpy_between_devices))
+          to.put(peer_copy_of(x, clock()));
+      } else if (wants(kind::memcpy)) {
+        to.put(copy_of(x, clock()));
+      }
+      return;
+    case activity_kind::fill:
+      if (wants(kind::memset))
+        to.put(fill_of(x, clock()));
+      return;
+    case activity_kind::wait:
+      if (wants(kind::synchronization))
+        to.put(wait_of(x, clock()));
+      return;
+    case activity_kind::call:
+      return put_call(x);
+    }
+  }
+};
+
+} // namespace
+
+code flush_all() {
+  auto& x = here();
+  const auto* by = driver();
+  if (by == nullptr)
+    return code::not_initialized;
+  std::lock_guard one_at_a_time{filling()};
+  request_buffer request = nullptr;
+  complete_buffer complete = nullptr;
+  std::vector<joined_call> joined;
+  std::bitset<kind_count> kinds;
+  {
+    std::lock_guard guard{x.mutex};
+    request = x.request;
+    complete = x.complete;
+    kinds = x.kinds;
+    if (request != nullptr)
+      joined.swap(x.joined);
+  }
+  if (request == nullptr || complete == nullptr)
+    return code::invalid_operation;
+  flushed_at = tool_clock::host_now();
+  clock().learn();
+  filler to{request, complete};
+  for (const auto& one : joined) {
+    correlation_record out;
+    out.of = one.of;
+    out.external = one.external;
+    out.correlation = one.correlation;
+    to.put(out);
+  }
+  writer each{to, kinds, x.wants_latency};
+  auto got = by->take(
+      [](void* user, const activity* one) {
+        static_cast<const writer*>(user)->put(*one);
+      },
+      &each);
+  x.dropped += by->take_dropped();
+  return got == CUDA_SUCCESS ? code::success : code::unknown;
+}
+
+void flush_where_due() noexcept {
+  thread_local std::uint32_t calls = 0;
+  auto period = here().flush_ms.load();
+  auto is_due = period != 0 && tool_clock::host_now() - flushed_at >
+                                   std::uint64_t{period} * 1'000'000;
+  if (++calls % look_every == 0)
+    is_due = is_due || driver()->waiting() > many;
+  if (!is_due)
+    return;
+  try {
+    (void)flush_all();
+  } catch (const std::bad_alloc&) {
+    // The next flush finds the activities.
+  }
+}
+
+code next_record(std::uint8_t* buffer, std::size_t valid, record_head*& x) {
+  auto* at = buffer;
+  if (x != nullptr)
+    at = reinterpret_cast<std::uint8_t*>(x) + size_of(x->what);
+  if (at < buffer || at >= buffer + valid)
+    return code::max_limit_reached;
+  auto* next = reinterpret_cast<record_head*>(at);
+  if (size_of(next->what) == 0)
+    return code::invalid_kind;
+  x = next;
+  return code::success;
+}
+
+void set_clock(read_clock to) {
+  std::lock_guard guard{filling()};
+  clock().set(to);
+}
+
+std::uint64_t time_now() noexcept {
+  // A tool sets its clock before it asks for times.
+  return clock().read();
+}
+
+} // namespace vgpu::cupti
