@@ -14,7 +14,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-
 namespace vgpu::interposer {
 
 namespace {

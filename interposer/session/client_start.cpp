@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-
 extern char** environ;
 
 namespace vgpu::interposer {
@@ -82,8 +81,8 @@ bool is_for_program(std::string_view entry) {
 
 /// Returns the client's environment: the program's, and what the program has
 /// removed of the variables with which it was started. After clearenv() there
-/// is no list of the program's. A program with more rights than its user passes on
-/// nothing, because the client would have these rights and obey that user.
+/// is no list of the program's. A program with more rights than its user passes
+/// on nothing, because the client would have these rights and obey that user.
 std::vector<char*> client_environment() {
   if (::getauxval(AT_SECURE) != 0) {
     static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin";

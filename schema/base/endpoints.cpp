@@ -10,7 +10,6 @@
 
 #include <unistd.h>
 
-
 namespace vgpu {
 
 namespace {
