@@ -229,10 +229,13 @@ void session_snapshots::give_back_places(std::size_t newest,
   const auto& places = parts().opened.places;
   auto kept =
       current().copied_ahead && (!parts().worker.is_mapped() || by_period());
-  for (std::size_t i = 0; i < state_places::count; ++i)
-    if (i != newest && places.at(i) >= 0 &&
-        !(kept && i == state_places::other(newest, on_disk)))
-      (void)::ftruncate(places.at(i), 0);
+  for (std::size_t i = 0; i < state_places::count; ++i) {
+    if (i == newest || places.at(i) < 0 ||
+        (kept && i == state_places::other(newest, on_disk)))
+      continue;
+    // A failure costs only memory.
+    [[maybe_unused]] auto result = ::ftruncate(places.at(i), 0);
+  }
 }
 
 void session_snapshots::note_travel(std::uint64_t bytes) {

@@ -121,7 +121,8 @@ void engine::pool_thread::wait_for_work() {
 // -- running clusters ---------------------------------------------------------
 
 void engine::pool_thread::run() {
-  nice(thread_nice); // Linux applies this to the one thread
+  // Linux applies this to the one thread. A refusal costs only fairness.
+  [[maybe_unused]] auto level = ::nice(thread_nice);
   while (!engine_.stopping_) {
     if (!here_.is_here()) {
       wait_for_work();

@@ -12,7 +12,7 @@ namespace vgpu {
 
 namespace {
 
-constexpr share_secret placed_secret{0x7365'6372'6574'2d61, 2};
+constexpr share_secret placed_secret{0x7365'6372'6574'2d61, 0x6f77'6e65'64};
 constexpr std::uint64_t placed_serial = 77;
 constexpr memory_id lent{1}, borrowed{2};
 
