@@ -110,7 +110,7 @@ case_smi() {
   until_true test -s "$work/out/alone" || fail "a program does nothing"
   expect 0 "$build/lib/smi/nvidia-smi" --query-compute-apps=pid,used_memory \
     --format=csv,noheader
-  printed "$one, 2 MiB"
+  printed "$one, 4 MiB"
   # On another GPU: a monitor sees both, and a program that counts devices sees
   # those that it would get.
   LD_LIBRARY_PATH=$build/lib "$build/tests/e2e/load" kernel 8 20000 \
@@ -118,7 +118,7 @@ case_smi() {
   until_true test -s "$work/out/other" || fail "another does nothing"
   expect 0 "$build/lib/smi/nvidia-smi" --query-gpu=count,memory.used \
     --format=csv,noheader
-  printed $'2, 2 MiB\n2, 2 MiB'
+  printed $'2, 4 MiB\n2, 4 MiB'
   expect 0 env VGPU_WATCH=0 VGPU_MEMORY=256MiB "$build/lib/smi/nvidia-smi" \
     --query-gpu=count,memory.total,memory.used --format=csv,noheader
   printed '1, 256 MiB, 0 MiB'
