@@ -35,7 +35,8 @@ CUresult allocate_in(address_space& space, context& in, allocation& what,
     spare();
     refusal = space.allocate(what);
   }
-  if (refusal == address_space::refusal::addresses) {
+  if (refusal == address_space::refusal::addresses ||
+      (refusal == address_space::refusal::quota && space.awaits(what))) {
     auto& s = here();
     auto position = s.tail();
     auto code = on_occasion<occasion::room>(

@@ -11,7 +11,7 @@ namespace vgpu::interposer {
 
 namespace {
 
-constexpr std::uint64_t large = std::uint64_t{1} << 20;
+constexpr std::uint64_t large = granule_bytes;
 constexpr std::uint64_t page = 4096;
 
 } // namespace
@@ -54,8 +54,14 @@ address_space::refusal address_space::allocate(allocation& what) {
     return refusal::addresses;
   auto address = base_ + *offset;
   if (!has_room(account_.cost(address, what.bytes))) {
+    // Another place may lie in granules that count already.
     ranges_.release(*offset, rounded(what));
-    return refusal::quota;
+    offset = ranges_.allocate_if(rounded(what), alignment, [&](auto at) {
+      return has_room(account_.cost(base_ + at, what.bytes));
+    });
+    if (!offset)
+      return refusal::quota;
+    address = base_ + *offset;
   }
   what.address = address;
   what.serial = next_serial();
@@ -183,6 +189,13 @@ void address_space::settle(std::uint64_t position) {
     ranges_.release(freed_.front().offset, freed_.front().bytes);
     freed_.pop_front();
   }
+}
+
+bool address_space::awaits(const allocation& what) const {
+  std::shared_lock guard{mutex_};
+  return what.bytes < large &&
+         std::any_of(freed_.begin(), freed_.end(),
+                     [&](const freed& x) { return x.bytes >= what.bytes; });
 }
 
 std::optional<allocation> address_space::find(device_address address) const {

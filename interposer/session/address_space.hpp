@@ -56,7 +56,7 @@ struct allocation {
 };
 
 /// Hands out the addresses of one window, and keeps the book of the memory that
-/// the session has there. It packs blocks below 1 MiB at steps of 512 bytes.
+/// the session has there. It packs blocks below 2 MiB at steps of 512 bytes.
 /// Larger blocks have granules of their own, so that a freed block always
 /// leaves room for another one of its size. Managed memory never shares a page.
 ///
@@ -113,6 +113,9 @@ public:
 
   /// Notes that all work at log positions up to `position` is done.
   void settle(std::uint64_t position);
+  /// Tells whether a small block may fit where another one was freed, in a
+  /// granule that still counts, once that is settled.
+  bool awaits(const allocation& what) const;
 
   // These members handle addresses and bytes separately, for memory that the
   // program maps by itself.

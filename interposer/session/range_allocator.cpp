@@ -20,14 +20,38 @@ range_allocator::allocate(std::uint64_t bytes, std::uint64_t alignment) {
     auto at = round_up(offset, alignment);
     if (at - offset > size - bytes)
       continue;
-    erase(by_offset_.find(offset));
-    if (at != offset)
-      insert(offset, at - offset);
-    if (auto rest = offset + size - (at + bytes); rest != 0)
-      insert(at + bytes, rest);
+    take(by_offset_.find(offset), at, bytes);
     return at;
   }
   return std::nullopt;
+}
+
+std::optional<std::uint64_t> range_allocator::allocate_if(
+    std::uint64_t bytes, std::uint64_t alignment,
+    const std::function<bool(std::uint64_t)>& accepts) {
+  for (auto i = by_size_.lower_bound({bytes, 0}); i != by_size_.end(); ++i) {
+    auto [size, offset] = *i;
+    auto first = round_up(offset, alignment);
+    if (first - offset > size - bytes)
+      continue;
+    auto last = (offset + size - bytes) / alignment * alignment;
+    for (auto at : {first, last})
+      if (accepts(at)) {
+        take(by_offset_.find(offset), at, bytes);
+        return at;
+      }
+  }
+  return std::nullopt;
+}
+
+void range_allocator::take(part_map::iterator part, std::uint64_t at,
+                           std::uint64_t bytes) {
+  auto [offset, size] = *part;
+  erase(part);
+  if (at != offset)
+    insert(offset, at - offset);
+  if (auto rest = offset + size - (at + bytes); rest != 0)
+    insert(at + bytes, rest);
 }
 
 void range_allocator::release(std::uint64_t offset, std::uint64_t bytes) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,6 +20,11 @@ public:
   /// power of two), or nothing. Precondition: bytes > 0.
   std::optional<std::uint64_t> allocate(std::uint64_t bytes,
                                         std::uint64_t alignment);
+  /// Returns such an offset at the begin or end of a free part that `accepts`
+  /// takes, or nothing.
+  std::optional<std::uint64_t>
+  allocate_if(std::uint64_t bytes, std::uint64_t alignment,
+              const std::function<bool(std::uint64_t)>& accepts);
 
   /// Frees a part, or a piece of one, that allocate() returned.
   void release(std::uint64_t offset, std::uint64_t bytes);
@@ -26,6 +32,9 @@ public:
   std::uint64_t free_bytes() const noexcept { return free_bytes_; }
 
 private:
+  using part_map = std::map<std::uint64_t, std::uint64_t>;
+  /// Takes a range out of a free part.
+  void take(part_map::iterator part, std::uint64_t at, std::uint64_t bytes);
   void insert(std::uint64_t offset, std::uint64_t bytes);
   void erase(std::map<std::uint64_t, std::uint64_t>::iterator part);
 

@@ -110,7 +110,7 @@ case_smi() {
   until_true test -s "$work/out/alone" || fail "a program does nothing"
   expect 0 "$build/lib/smi/nvidia-smi" --query-compute-apps=pid,used_memory \
     --format=csv,noheader
-  printed "$one, 2 MiB"
+  printed "$one, 4 MiB"
   # On another GPU: a monitor sees both, and a program that counts devices sees
   # those that it would get.
   LD_LIBRARY_PATH=$build/lib "$build/tests/e2e/load" kernel 8 20000 \
@@ -118,7 +118,7 @@ case_smi() {
   until_true test -s "$work/out/other" || fail "another does nothing"
   expect 0 "$build/lib/smi/nvidia-smi" --query-gpu=count,memory.used \
     --format=csv,noheader
-  printed $'2, 2 MiB\n2, 2 MiB'
+  printed $'2, 4 MiB\n2, 4 MiB'
   expect 0 env VGPU_WATCH=0 VGPU_MEMORY=256MiB "$build/lib/smi/nvidia-smi" \
     --query-gpu=count,memory.total,memory.used --format=csv,noheader
   printed '1, 256 MiB, 0 MiB'
@@ -165,12 +165,13 @@ case_group() {
   start_load one
   until_true is_busy || fail "a busy device is $(field utilization.gpu) % busy"
   field_is memory.total 512 || fail "of 512 MiB it tells $(field memory.total)"
-  field_is memory.used 2 || fail "of 2 MiB it tells $(field memory.used)"
-  [[ $(apps) == "$(load_pids), $build/tests/e2e/load, 2 MiB" ]] ||
+  # Two blocks, of which the smaller one also takes a granule
+  field_is memory.used 4 || fail "of 4 MiB it tells $(field memory.used)"
+  [[ $(apps) == "$(load_pids), $build/tests/e2e/load, 4 MiB" ]] ||
     fail "of one process it tells: $(apps)"
   start_load two
   field_is count 1 || fail "one device counts as $(field count)"
-  field_is memory.total,memory.used "1024, 4" ||
+  field_is memory.total,memory.used "1024, 8" ||
     fail "two have $(field memory.total,memory.used)"
   [[ $(apps | cut -d, -f1) == "$(load_pids)" ]] ||
     fail "of two processes it tells: $(apps)"

@@ -71,6 +71,18 @@ std::vector<void*> fill(const std::vector<std::size_t>& sizes, bool in_order) {
   return out;
 }
 
+/// Fills the rest with small blocks, of which each may be replaced.
+void replace_small(std::size_t bytes) {
+  auto all = fill({bytes}, false);
+  REQUIRE(!all.empty());
+  for (std::size_t i = 0; i < all.size(); i += all.size() / 5 + 1) {
+    TRY(cudaFree(all[i]));
+    TRY(cudaMalloc(&all[i], bytes));
+  }
+  for (auto* x : all)
+    TRY(cudaFree(x));
+}
+
 } // namespace
 
 int main() {
@@ -113,7 +125,10 @@ int main() {
     REQUIRE(bytes_free() == room);
     works();
   }
+  for (auto bytes : {mib, mib + mib / 2, 600001UL})
+    replace_small(bytes);
   TRY(cudaFree(most));
+  TRY(cudaDeviceSynchronize());
   REQUIRE(bytes_free() == start);
   works();
   std::printf("ok\n");

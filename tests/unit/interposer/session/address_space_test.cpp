@@ -69,6 +69,35 @@ BOOST_AUTO_TEST_CASE(the_quota_counts_granules) {
   BOOST_TEST(get(252 * mib + 1) != 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_full_space_awaits_the_end_of_small_blocks) {
+  BOOST_TEST(get(254 * mib) != 0U);
+  auto one = get(mib), other = get(mib);
+  BOOST_TEST(other == one + mib);
+  allocation next{.bytes = mib};
+  BOOST_TEST(!space.awaits(next));
+  BOOST_TEST(give(one));
+  BOOST_TEST(get(mib) == 0U);
+  BOOST_TEST(space.awaits(next));
+  space.settle(position);
+  BOOST_TEST(!space.awaits(next));
+  BOOST_TEST(get(mib) == one);
+}
+
+// The smallest hole would cost a granule, and the begin of the largest one too.
+BOOST_AUTO_TEST_CASE(a_full_space_uses_the_granules_that_count) {
+  auto large = get(2 * mib);
+  auto small = get(mib);
+  auto fits = get(mib);
+  BOOST_TEST(get(mib) == fits + mib);
+  BOOST_TEST(give(large));
+  BOOST_TEST(give(small));
+  space.settle(position);
+  BOOST_TEST(space.charge(space.quota() - space.used()));
+  BOOST_TEST(get(mib) == small);
+  BOOST_TEST(get(mib) != 0U); // behind the last block
+  BOOST_TEST(get(mib) == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(reserved_addresses_are_charged_apart) {
   auto at = space.reserve(4 * mib, granule_bytes).value();
   BOOST_TEST(space.used() == 0U);
