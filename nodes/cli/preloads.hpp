@@ -5,10 +5,9 @@
 
 namespace vgpu::command {
 
-/// Returns whether a library may be preloaded into the program in this file: a
-/// script, or a 64-bit program of glibc that no sanitizer's library has to
-/// precede.
-bool may_preload(const std::string& program);
+/// Returns whether the program in this file is Python's interpreter or a script
+/// for it. Frameworks for Python bring a CUPTI and find it by an RPATH.
+bool runs_python(const std::string& program);
 
 /// Returns the value of LD_PRELOAD that begins as it was and also names
 /// libcupti.so.12 and .13 of `folder`, as far as these files exist. A library

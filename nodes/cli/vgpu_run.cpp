@@ -149,16 +149,18 @@ void show_own_tools() {
     set("PATH", own + ":" + others);
 }
 
-/// Puts our libcupti before the one that a program's packages bring, unless
-/// VGPU_CUPTI is `search`.
+/// Puts our libcupti before the one that Python's packages bring. Children of
+/// the program inherit that, and not all of them can be preloaded into. So
+/// VGPU_CUPTI may be `search`, which preloads nothing, and `preload`, which
+/// preloads into any program.
 void show_own_profiler(const std::string& path) {
 #ifdef VGPU_SANITIZED
   // Programs without the sanitizer's library could not load ours.
   (void)path;
 #else
   const auto* how = std::getenv("VGPU_CUPTI");
-  if ((how != nullptr && std::string_view{how} == "search") ||
-      !may_preload(path))
+  std::string_view chosen{how != nullptr ? how : ""};
+  if (chosen == "search" || (chosen != "preload" && !runs_python(path)))
     return;
   const auto* before = std::getenv("LD_PRELOAD");
   if (auto value =

@@ -28,9 +28,9 @@ public:
     if (pid_ == 0) {
       first();
       ::close(ends[1]);
-      (void)::write(ends[0], &one, 1);
-      // Waits until the other end is closed.
-      ::_exit(::read(ends[0], &one, 1) == 0 ? 0 : 1);
+      // Then waits until the other end is closed.
+      auto told = ::write(ends[0], &one, 1) == 1;
+      ::_exit(told && ::read(ends[0], &one, 1) == 0 ? 0 : 1);
     }
     ::close(ends[0]);
     end_ = unique_fd{ends[1]};

@@ -142,6 +142,7 @@ struct described_session : a_session {
   }
   /// No module may be loaded then.
   void make(call::limits_reset*) {}
+  void make(call::time_work*) { call_it(call::time_work{1}); }
   void make(call::stream_window*) {
     call_it(call::stream_window{.stream = {stream}, .base = at, .bytes = 4096});
   }

@@ -10,7 +10,7 @@
 namespace {
 
 namespace fs = std::filesystem;
-using vgpu::command::may_preload;
+using vgpu::command::runs_python;
 using vgpu::command::with_own_cupti;
 
 struct preload_folder {
@@ -25,15 +25,6 @@ struct preload_folder {
     std::ofstream{path / name, std::ios::binary} << text;
     return (path / name).string();
   }
-  /// Copies a program of this system, with other bytes at an offset.
-  std::string changed(std::size_t at, char to) const {
-    std::ifstream from{"/bin/sh", std::ios::binary};
-    std::string text{std::istreambuf_iterator<char>{from}, {}};
-    BOOST_REQUIRE(text.size() > at);
-    text[at] = to;
-    return file("changed", text);
-  }
-
   fs::path path;
 };
 
@@ -41,19 +32,18 @@ struct preload_folder {
 
 BOOST_FIXTURE_TEST_SUITE(preloads, preload_folder)
 
-BOOST_AUTO_TEST_CASE(into_programs_of_glibc_and_scripts) {
-  BOOST_TEST(may_preload("/bin/sh"));
-  BOOST_TEST(may_preload(file("script", "#!/bin/sh\nexit 0\n")));
+BOOST_AUTO_TEST_CASE(into_python_and_its_scripts) {
+  BOOST_TEST(runs_python(file("python3.11", "")));
+  fs::create_symlink(path / "python3.11", path / "py");
+  BOOST_TEST(runs_python((path / "py").string()));
+  BOOST_TEST(runs_python(file("train", "#!/usr/bin/env python3\nprint()\n")));
 }
 
 BOOST_AUTO_TEST_CASE(not_into_anything_else) {
-  BOOST_TEST(!may_preload((path / "missing").string()));
-  BOOST_TEST(!may_preload(file("empty", "")));
-  BOOST_TEST(!may_preload(file("text", "hello")));
-  BOOST_TEST(!may_preload(file("short", "\x7f"
-                                        "ELF")));
-  // A program of 32 bits, by its class.
-  BOOST_TEST(!may_preload(changed(4, 1)));
+  BOOST_TEST(!runs_python((path / "missing").string()));
+  BOOST_TEST(!runs_python(file("empty", "")));
+  BOOST_TEST(!runs_python("/bin/sh"));
+  BOOST_TEST(!runs_python(file("script", "#!/bin/sh\npython3 train.py\n")));
 }
 
 BOOST_AUTO_TEST_CASE(ours_come_behind_what_was_preloaded) {
