@@ -288,7 +288,7 @@ int some_file(dice& random) {
   auto content = random.some();
   (void)!::write(fd, content.data(), content.size());
   if (random.below(2) == 0)
-    (void)::ftruncate(fd, static_cast<off_t>(random.below(1u << 30)));
+    (void)!::ftruncate(fd, static_cast<off_t>(random.below(1u << 30)));
   return fd;
 }
 
