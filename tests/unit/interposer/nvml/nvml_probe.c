@@ -249,10 +249,12 @@ static void ask_both(unsigned count) {
   EXPECT(CUDA(cuCtxSetCurrent, (void*), context) == 0);
   EXPECT(CUDA(cuDeviceTotalMem_v2, (size_t*, int), &total, 0) == 0);
   EXPECT(CUDA(cuMemAlloc_v2, (unsigned long long*, size_t), &at, 1 << 20) == 0);
+  /* Memory counts in granules of 2 MiB. */
+  const unsigned long long used = 2 << 20;
   memory m;
   EXPECT(NVML(nvmlDeviceGetMemoryInfo, (device, memory*), by_index(0), &m) ==
          SUCCESS);
-  EXPECT(m.total == total && m.used == 1 << 20);
+  EXPECT(m.total == total && m.used == used);
   EXPECT(m.free == m.total - m.used);
 
   process_v1 old[4];
@@ -267,12 +269,12 @@ static void ask_both(unsigned count) {
               (device, unsigned*, process_v1*), by_index(0), &room,
               old) == SUCCESS);
   EXPECT(room == 1 && old[0].pid == (unsigned)getpid());
-  EXPECT(old[0].used == 1 << 20);
+  EXPECT(old[0].used == used);
   room = 4;
   EXPECT(NVML(nvmlDeviceGetComputeRunningProcesses_v3,
               (device, unsigned*, process_v3*), by_index(0), &room,
               now) == SUCCESS);
-  EXPECT(room == 1 && now[0].used == 1 << 20 && now[0].gpu == 0xffffffff);
+  EXPECT(room == 1 && now[0].used == used && now[0].gpu == 0xffffffff);
   /* nvtop first passes no buffer to learn the size that it needs. */
   process_utilization busy[4];
   room = 0;
