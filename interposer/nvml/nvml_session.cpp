@@ -1,11 +1,9 @@
 #include "interposer/nvml/nvml_session.hpp"
 
-#include <atomic>
-#include <cstring>
-#include <mutex>
-#include <string>
+#include "interposer/session/bridge_search.hpp"
 
-#include <dlfcn.h>
+#include <atomic>
+#include <mutex>
 
 namespace vgpu::nvml {
 
@@ -26,50 +24,13 @@ state& here() {
   return x;
 }
 
-const nvml_bridge* bridge_of(void* library) noexcept {
-  using get_table = CUresult (*)(const void**, const CUuuid*);
-  auto get = reinterpret_cast<get_table>(::dlsym(library, "cuGetExportTable"));
-  if (get == nullptr)
-    return nullptr;
-  CUuuid id;
-  std::memcpy(id.bytes, interposer::nvml_bridge_id.data(), sizeof id.bytes);
-  const void* table = nullptr;
-  // NVIDIA's driver has no such table.
-  if (get(&table, &id) != CUDA_SUCCESS || table == nullptr)
-    return nullptr;
-  auto* out = static_cast<const nvml_bridge*>(table);
-  return out->bytes >= sizeof(nvml_bridge) ? out : nullptr;
-}
-
-/// Finds the bridge in the driver that the program uses or will use, or else in
-/// the libcuda.so.1 of this library's own folder.
-const nvml_bridge* find_bridge() noexcept {
-  constexpr auto name = "libcuda.so.1";
-  for (auto how : {RTLD_NOW | RTLD_NOLOAD, RTLD_NOW})
-    if (auto* library = ::dlopen(name, how); library != nullptr)
-      if (auto* found = bridge_of(library); found != nullptr)
-        return found;
-  Dl_info own{};
-  if (::dladdr(reinterpret_cast<const void*>(&find_bridge), &own) == 0 ||
-      own.dli_fname == nullptr)
-    return nullptr;
-  try {
-    std::string path = own.dli_fname;
-    path.erase(path.rfind('/') + 1);
-    auto* library = ::dlopen((path + name).c_str(), RTLD_NOW);
-    return library == nullptr ? nullptr : bridge_of(library);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-
 } // namespace
 
 code begin(bool may_have_none) noexcept {
   auto& x = here();
   std::lock_guard guard{x.mutex};
   if (x.bridge == nullptr)
-    x.bridge = find_bridge();
+    x.bridge = interposer::find_bridge<nvml_bridge>(interposer::nvml_bridge_id);
   if (x.bridge == nullptr)
     return code::library_not_found;
   unsigned devices = 0;
