@@ -7,11 +7,11 @@ include(CheckPIESupported)
 check_pie_supported(LANGUAGES CXX C)
 
 add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
-set(hardened -fstack-protector-strong)
-# The sanitizers replace the checked calls by their own.
+# The sanitizers guard stacks and check calls by themselves. GCC 12's stack protector
+# also takes the alignment from variables that its address sanitizer has moved.
 if(NOT VGPU_SANITIZE)
-  list(APPEND hardened -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  set(hardened -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  foreach(option IN LISTS hardened)
+    add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:${option}>)
+  endforeach()
 endif()
-foreach(option IN LISTS hardened)
-  add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:${option}>)
-endforeach()

@@ -45,13 +45,22 @@ std::vector<std::string_view> entries_of(std::string_view block) {
   return out;
 }
 
+/// Keeps the block and its entries, which refer to it.
+struct kept_block {
+  kept_block() = default;
+  kept_block(const kept_block&) = delete;
+  kept_block& operator=(const kept_block&) = delete;
+
+  const std::string text = read_block();
+  const std::vector<std::string_view> entries = entries_of(text);
+};
+
 } // namespace
 
 const std::vector<std::string_view>& first_environment() noexcept {
   // Nothing destroys it, because threads may ask while the process exits.
-  static const auto& all = *new std::vector<std::string_view>{
-      entries_of(*new std::string{read_block()})};
-  return all;
+  static const auto& first = *new kept_block;
+  return first.entries;
 }
 
 const char* setting(const char* name) noexcept {
