@@ -44,7 +44,9 @@ struct crowd : cluster {
   void nobody_moved() {
     BOOST_TEST(count("node-lost") == 0u);
     BOOST_TEST(count("session-replaced") == 0u);
-    for (const auto& vgpu : status()["vgpus"])
+    const auto now = status();
+    BOOST_REQUIRE(!now["vgpus"].empty());
+    for (const auto& vgpu : now["vgpus"])
       for (const auto& session : vgpu["sessions"])
         BOOST_TEST(session["epoch"] == 1);
   }
