@@ -260,20 +260,23 @@ void activity_log::appended(const call::write& x, std::uint8_t device,
   add_copy(out, number);
 }
 
+void activity_log::add_read(const call::extent& size, stream_id stream,
+                            memory_place to, std::uint8_t device,
+                            call_number number) noexcept {
+  auto out = made(activity_kind::copy, device, low(stream.value));
+  out.to = to;
+  out.bytes = bytes_in(size);
+  add_copy(out, number);
+}
+
 void activity_log::appended(const call::read& x, std::uint8_t device,
                             call_number number) noexcept {
-  auto out = made(activity_kind::copy, device, low(x.stream.id.value));
-  out.to = memory_place::pageable;
-  out.bytes = bytes_in(x.size);
-  add_copy(out, number);
+  add_read(x.size, x.stream.id, memory_place::pageable, device, number);
 }
 
 void activity_log::appended(const call::read_host& x, std::uint8_t device,
                             call_number number) noexcept {
-  auto out = made(activity_kind::copy, device, low(x.stream.id.value));
-  out.to = memory_place::pinned;
-  out.bytes = bytes_in(x.size);
-  add_copy(out, number);
+  add_read(x.size, x.stream.id, memory_place::pinned, device, number);
 }
 
 void activity_log::appended(const call::copy& x, std::uint8_t device,

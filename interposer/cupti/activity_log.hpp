@@ -105,6 +105,8 @@ private:
   void switch_tracer();
   activity made(activity_kind kind, std::uint8_t device,
                 std::uint32_t stream) const;
+  void add_read(const call::extent& size, stream_id stream, memory_place to,
+                std::uint8_t device, call_number number) noexcept;
   void add_copy(const activity& what, call_number number) noexcept;
   void add(const activity& what, call_number number) noexcept;
   void add_locked(const pending_ptr& what, call_number number);

@@ -133,16 +133,19 @@ bool address_space::charge(std::uint64_t bytes) {
   return true;
 }
 
-void address_space::take_on(std::uint64_t bytes) {
+template <class Change>
+void address_space::change(const Change& to) {
   std::unique_lock guard{mutex_};
-  account_.add(bytes);
+  to(account_);
   show();
 }
 
+void address_space::take_on(std::uint64_t bytes) {
+  change([&](memory_account& book) { book.add(bytes); });
+}
+
 void address_space::refund(std::uint64_t bytes) {
-  std::unique_lock guard{mutex_};
-  account_.remove(bytes);
-  show();
+  change([&](memory_account& book) { book.remove(bytes); });
 }
 
 bool address_space::charge(device_address address, std::uint64_t bytes) {
@@ -155,27 +158,19 @@ bool address_space::charge(device_address address, std::uint64_t bytes) {
 }
 
 void address_space::refund(device_address address, std::uint64_t bytes) {
-  std::unique_lock guard{mutex_};
-  account_.erase(address, bytes);
-  show();
+  change([&](memory_account& book) { book.erase(address, bytes); });
 }
 
 void address_space::add_variables(std::uint64_t bytes) {
-  std::unique_lock guard{mutex_};
-  account_.add_variables(bytes);
-  show();
+  change([&](memory_account& book) { book.add_variables(bytes); });
 }
 
 void address_space::remove_variables(std::uint64_t bytes) {
-  std::unique_lock guard{mutex_};
-  account_.remove_variables(bytes);
-  show();
+  change([&](memory_account& book) { book.remove_variables(bytes); });
 }
 
 void address_space::set_heap(std::uint64_t bytes) {
-  std::unique_lock guard{mutex_};
-  account_.set_heap(bytes);
-  show();
+  change([&](memory_account& book) { book.set_heap(bytes); });
 }
 
 memory_account address_space::book() const {

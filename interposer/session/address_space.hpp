@@ -181,6 +181,10 @@ private:
   }
   /// Publishes used(). Precondition: the lock is held.
   void show() noexcept;
+  /// Changes the book, and publishes used().
+  template <class Change>
+  void change(const Change& to);
+
   const device_address base_;
   const std::uint64_t quota_;
   const std::uint64_t step_;
