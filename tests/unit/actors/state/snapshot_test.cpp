@@ -44,10 +44,10 @@ struct snapshots : world {
         [this] { wait_on(); });
   }
 
-  /// Counts a tenth of a second of waiting for room. After ten seconds the test
+  /// Counts a tenth of a second of waiting for room. After two minutes the test
   /// fails, and lowers the protection so that it ends.
   void wait_on() {
-    if (++waits_ != 100)
+    if (++waits_ != 1200)
       return;
     BOOST_ERROR("the program waits for room without end");
     (void)area.lower_protection();
