@@ -1,6 +1,6 @@
 // Programs end in many ways while work and a host function are under way. Each
 // ends in its own process, with the status that it chose.
-// nvcc: -std=c++20
+// nvcc: -std=c++20 -lcuda
 #include "../check.hpp"
 
 #include <cuda_runtime.h>
@@ -106,11 +106,20 @@ void two_at_once() {
   EXPECT(ended_with(status, 7));
   status = status_of([] {
     begin_work();
-    std::thread waits{[] {
-      cudaDeviceSynchronize();
+    CUcontext context = nullptr;
+    CHECK(cuCtxGetCurrent(&context));
+    std::atomic<bool> waits{false};
+    // The thread waits in the driver, which it may enter while the program
+    // exits. The runtime may not be entered then.
+    std::thread waiting{[&, context] {
+      cuCtxSetCurrent(context);
+      waits = true;
+      waits.notify_all();
+      cuCtxSynchronize();
       for (;;)
         pause();
     }};
+    waits.wait(false);
     std::exit(7);
   });
   EXPECT(ended_with(status, 7));
