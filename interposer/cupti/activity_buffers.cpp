@@ -62,14 +62,16 @@ tool_clock& clock() noexcept {
 }
 std::atomic<std::uint64_t> flushed_at{0};
 
-/// Fills the tool's buffers one after the other.
+/// Fills the tool's buffers one after the other. As in CUPTI, a buffer that is
+/// not full stays here until a flush: PyTorch's profiler flushes only while it
+/// knows of one. Not thread-safe.
 class filler {
 public:
-  filler(request_buffer request, complete_buffer complete)
-      : request_(request), complete_(complete) {}
-  filler(const filler&) = delete;
-  filler& operator=(const filler&) = delete;
-  ~filler() { give_back(); }
+  /// Sets the functions that lend the next buffer and take it back.
+  void serve(request_buffer request, complete_buffer complete) noexcept {
+    request_ = request;
+    complete_ = complete;
+  }
 
   template <class Record>
   void put(const Record& x) {
@@ -86,6 +88,11 @@ public:
     ++records_;
   }
 
+  void give_back() {
+    if (auto* full = std::exchange(buffer_, nullptr); full != nullptr)
+      taker_(nullptr, 0, full, size_, used_);
+  }
+
 private:
   bool has_room(std::size_t bytes) const noexcept {
     return buffer_ != nullptr && size_ - used_ >= bytes &&
@@ -93,20 +100,24 @@ private:
   }
   void take() {
     size_ = most_ = used_ = records_ = 0;
+    taker_ = complete_;
     request_(&buffer_, &size_, &most_);
     if (reinterpret_cast<std::uintptr_t>(buffer_) % record_alignment != 0)
       size_ = 0;
   }
-  void give_back() {
-    if (auto* full = std::exchange(buffer_, nullptr); full != nullptr)
-      complete_(nullptr, 0, full, size_, used_);
-  }
 
-  request_buffer request_;
-  complete_buffer complete_;
+  request_buffer request_ = nullptr;
+  complete_buffer complete_ = nullptr;
+  complete_buffer taker_ = nullptr; // takes the present buffer back
   std::uint8_t* buffer_ = nullptr;
   std::size_t size_ = 0, used_ = 0, most_ = 0, records_ = 0;
 };
+
+/// `filling` guards it.
+filler& buffers() noexcept {
+  static auto& x = *new filler;
+  return x;
+}
 
 /// Writes what the tool wants of an activity.
 struct writer {
@@ -159,12 +170,15 @@ struct writer {
 
 } // namespace
 
-code flush_all() {
+namespace {
+
+/// Writes all activities that are done into the tool's buffers. The caller
+/// holds `filling`.
+code write_all(filler& to) {
   auto& x = here();
   const auto* by = driver();
   if (by == nullptr)
     return code::not_initialized;
-  std::lock_guard one_at_a_time{filling()};
   request_buffer request = nullptr;
   complete_buffer complete = nullptr;
   std::vector<joined_call> joined;
@@ -179,9 +193,8 @@ code flush_all() {
   }
   if (request == nullptr || complete == nullptr)
     return code::invalid_operation;
-  flushed_at = tool_clock::host_now();
+  to.serve(request, complete);
   clock().learn();
-  filler to{request, complete};
   for (const auto& one : joined) {
     correlation_record out;
     out.of = one.of;
@@ -197,6 +210,21 @@ code flush_all() {
       &each);
   x.dropped += by->take_dropped();
   return got == CUDA_SUCCESS ? code::success : code::unknown;
+}
+
+} // namespace
+
+code write_records() {
+  std::lock_guard one_at_a_time{filling()};
+  return write_all(buffers());
+}
+
+code flush_all() {
+  std::lock_guard one_at_a_time{filling()};
+  flushed_at = tool_clock::host_now();
+  auto out = write_all(buffers());
+  buffers().give_back();
+  return out;
 }
 
 void flush_where_due() noexcept {

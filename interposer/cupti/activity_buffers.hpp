@@ -8,12 +8,15 @@
 
 namespace vgpu::cupti {
 
-/// Writes all activities that are done into the tool's buffers, and gives the
+/// Writes all activities that are done into the tool's buffers, and gives full
 /// buffers back. The tool's functions run on the calling thread. Fails where
 /// the tool has registered none.
+code write_records();
+
+/// Does the same, and gives the last buffer back too.
 code flush_all();
 
-/// Does so where the period of cuptiActivityFlushPeriod is over, or many
+/// Flushes where the period of cuptiActivityFlushPeriod is over, or many
 /// activities wait.
 void flush_where_due() noexcept;
 

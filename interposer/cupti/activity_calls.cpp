@@ -63,8 +63,8 @@ VGPU_CUPTI(cuptiActivityEnableAndDump)(std::uint32_t what) {
 }
 VGPU_CUPTI(cuptiActivityDisable)(std::uint32_t what) {
   return entry([&] {
-    // What was recorded until now stays to be flushed.
-    (void)flush_all();
+    // Records of what was done until now stay to be flushed.
+    (void)write_records();
     return set_kind(what, false);
   });
 }
