@@ -34,10 +34,14 @@ std::shared_ptr<device::work_span> work_recorder::follow(std::size_t ordinal,
   base.device = static_cast<std::uint32_t>(ordinal);
   return std::make_shared<device::work_span>(
       [to = to_, base](const device::work_span::times& x) {
+        // A device's clock is known less exactly than how long the work took,
+        // so work that seems to begin before the device got it is told later.
         auto out = base;
-        out.reached = std::max(out.submitted, ns_of(x.reached));
-        out.began = std::max(out.reached, ns_of(x.began));
-        out.ended = std::max(out.began, ns_of(x.ended));
+        auto began = ns_of(x.began);
+        auto late = out.submitted > began ? out.submitted - began : 0;
+        out.began = began + late;
+        out.ended = std::max(out.began, ns_of(x.ended) + late);
+        out.reached = std::clamp(ns_of(x.reached), out.submitted, out.began);
         to->tell(out);
       });
 }
