@@ -38,10 +38,11 @@ CUresult find_event(CUevent handle, int flags, unsigned char port,
   auto* x = events().find(handle);
   if (x == nullptr)
     return CUDA_ERROR_INVALID_HANDLE;
-  // Neither times nor other processes can wait for a kernel's part.
-  if (flags != CU_EVENT_RECORD_DEFAULT || x->timed() ||
-      (x->flags & CU_EVENT_INTERPROCESS) != 0)
+  if (flags != CU_EVENT_RECORD_DEFAULT)
     return CUDA_ERROR_INVALID_VALUE;
+  // Neither times nor other processes can wait for a kernel's part.
+  if (x->timed() || (x->flags & CU_EVENT_INTERPROCESS) != 0)
+    return CUDA_ERROR_NOT_SUPPORTED;
   out.push_back({handle, port});
   return CUDA_SUCCESS;
 }

@@ -90,6 +90,30 @@ void retain_after_illegal_address(report& out) {
       << cuDevicePrimaryCtxRetain(&context, device);
 }
 
+void launch_events(report& out) {
+  use_device();
+  auto nothing = kernel(load_kernels(), "nothing");
+  CUlaunchConfig how{};
+  how.gridDimX = how.gridDimY = how.gridDimZ = 1;
+  how.blockDimX = how.blockDimY = how.blockDimZ = 1;
+  CUlaunchAttribute attribute{};
+  how.attrs = &attribute;
+  how.numAttrs = 1;
+  for (unsigned flags : {0U, 2U, 1U, 6U})
+    for (auto id : {CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT,
+                    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT}) {
+      CUevent event{};
+      require(cuEventCreate(&event, flags), "cuEventCreate");
+      attribute = {};
+      attribute.id = id;
+      if (id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT)
+        attribute.value.programmaticEvent.event = event;
+      else
+        attribute.value.launchCompletionEvent.event = event;
+      out << cuLaunchKernelEx(&how, nothing, nullptr, nullptr);
+    }
+}
+
 void misaligned_address(report& out) {
   use_device();
   auto store = kernel(load_kernels(), "store");
@@ -131,6 +155,13 @@ constexpr truth_case cases[] = {
      "CUDA_SUCCESS CUDA_SUCCESS CUDA_SUCCESS "
      "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES CUDA_SUCCESS",
      packed_sizes},
+    {"launch_events",
+     "Launch completion and programmatic events: default, no times, blocking, "
+     "for other processes",
+     "CUDA_ERROR_NOT_SUPPORTED CUDA_ERROR_NOT_SUPPORTED CUDA_SUCCESS "
+     "CUDA_SUCCESS CUDA_ERROR_NOT_SUPPORTED CUDA_ERROR_NOT_SUPPORTED "
+     "CUDA_ERROR_NOT_SUPPORTED CUDA_ERROR_NOT_SUPPORTED",
+     launch_events},
     {"illegal_address",
      "illegal address: launch, sync, sync, MemAlloc, MemFree, EventCreate, "
      "StreamQuery, CtxGetCurrent, ModuleUnload",

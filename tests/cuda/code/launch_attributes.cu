@@ -68,7 +68,7 @@ void events() {
   CHECK(cudaEventSynchronize(event));
   // An event with a time cannot be recorded by a launch.
   x = completion(timed);
-  EXPECT(cudaLaunchKernelEx(&c, put, first, 8) == cudaErrorInvalidValue);
+  EXPECT(cudaLaunchKernelEx(&c, put, first, 8) == cudaErrorNotSupported);
   (void)cudaGetLastError();
   CHECK(cudaStreamSynchronize(one));
 }

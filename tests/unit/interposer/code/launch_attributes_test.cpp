@@ -155,8 +155,8 @@ BOOST_AUTO_TEST_CASE(a_launch_records_its_events) {
   BOOST_TEST(records() == before + 2);
   CHECK_CODE(completed(event, CU_EVENT_RECORD_EXTERNAL),
              CUDA_ERROR_INVALID_VALUE);
-  CHECK_CODE(completed(timed, 0), CUDA_ERROR_INVALID_VALUE);
-  CHECK_CODE(completed(shared, 0), CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(completed(timed, 0), CUDA_ERROR_NOT_SUPPORTED);
+  CHECK_CODE(completed(shared, 0), CUDA_ERROR_NOT_SUPPORTED);
   CHECK_CODE(completed(nullptr, 0), CUDA_ERROR_INVALID_HANDLE);
   BOOST_TEST(records() == before + 2);
   for (auto* x : {event, timed, shared})
