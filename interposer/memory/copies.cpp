@@ -11,6 +11,7 @@
 #include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
+#include "interposer/session/session_part.hpp"
 #include "interposer/stream/host_call.hpp"
 #include "schema/base/streaming_copy.hpp"
 
@@ -338,6 +339,7 @@ CUresult to_pageable(stream& in, const end& to, const end& from,
                                             moved(to.at, x, y, z), part);
                         });
   auto rest = reader.finish();
+  session_part::get().after_wait.run();
   here().deliver_console();
   return code != CUDA_SUCCESS ? code : rest;
 }
@@ -380,6 +382,7 @@ CUresult to_pinned(stream& in, const end& to, const end& from,
   for (; !asked.empty(); asked.pop_back())
     if (auto got = s.finish(asked.back()); got.result != CUDA_SUCCESS)
       first = got.result;
+  session_part::get().after_wait.run();
   s.deliver_console();
   return first;
 }
@@ -520,6 +523,7 @@ CUresult to_device(stream& in, const end& to, const end& from,
     return on_occasion<occasion::host_memory>(
         [&] { return copy_late<late_write>(in, to, from, size); });
   }
+  session_part::get().after_wait.run();
   auto code = send_to_device(in, to, from, size);
   return code == CUDA_SUCCESS ? finish_seen(in, to, what.async) : code;
 }

@@ -94,10 +94,7 @@ void release_pinned(const allocation& what) {
     (void)s.area().show_own(what.address, what.bytes);
   else
     s.forget_pages(what.address, what.bytes);
-  if (what.kind == memory_kind::pinned)
-    zero_copy().freed(what.address);
-  else
-    zero_copy_memory::unmapped();
+  zero_copy().freed(what.address);
   s.host_space().retire(what, call.value);
   s.host_space().settle(call.value);
 }
@@ -216,11 +213,15 @@ CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
   auto code = allocate_in_host(in, what);
   if (code != CUDA_SUCCESS)
     return code;
-  here().send(call::host_alloc{what.address, bytes}, what.device);
-  zero_copy_memory::allocated();
+  begin_pinned(what);
   late_copies().prepare(in);
   out = reinterpret_cast<void*>(what.address); // NOLINT: the fixed window
   return CUDA_SUCCESS;
+}
+
+void begin_pinned(const allocation& what) {
+  here().send(call::host_alloc{what.address, what.bytes}, what.device);
+  zero_copy_memory::allocated();
 }
 
 CUresult free_pinned(const void* at) {

@@ -42,6 +42,8 @@ CUresult free_pinned(const void* at);
 /// Takes whole pages of the host window for memory that the program has
 /// registered. Fills in the address.
 CUresult allocate_host_addresses(context& in, allocation& what);
+/// Lets the worker give these addresses memory, which kernels use in place.
+void begin_pinned(const allocation& what);
 /// Returns unused addresses of allocate_host_addresses().
 void give_up_host_addresses(const allocation& what);
 /// Tells whether addresses of allocate_host_addresses() begin here.

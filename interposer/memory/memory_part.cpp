@@ -7,7 +7,11 @@
 namespace vgpu::interposer {
 
 memory_part::memory_part(session_part& session, context_part& contexts) {
-  session.before_wait.set(zero_copy_memory::tell_now);
+  session.before_wait.set([] {
+    vgpu::interposer::registered().put_changes();
+    zero_copy_memory::tell_now();
+  });
+  session.after_wait.set([] { vgpu::interposer::registered().take_changes(); });
   session.at_wait.set(trim_pools_after_wait);
   contexts.at_end(context_end::memory, [](context& of) {
     destroy_textures(of);

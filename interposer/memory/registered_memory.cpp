@@ -7,6 +7,7 @@
 #include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
+#include "interposer/session/session_part.hpp"
 #include "interposer/session/uncancelled.hpp"
 #include "schema/base/round_up.hpp"
 
@@ -78,6 +79,9 @@ unique_fd open_mapped(const mapping_line& x, const std::string& name) {
   return {};
 }
 
+/// Opens the file that lies there. Where it cannot be opened, or the mapping is
+/// shorter, the result has no file. Returns nothing where the memory is the
+/// process's own.
 std::optional<mapped_file> file_under(std::uintptr_t at, std::uint64_t bytes) {
   uncancelled guard;
   std::ifstream maps{"/proc/self/maps"};
@@ -85,14 +89,15 @@ std::optional<mapped_file> file_under(std::uintptr_t at, std::uint64_t bytes) {
     mapping_line x{text};
     if (at < x.begin || at >= x.end)
       continue;
-    if (!x.is_shared_file() || bytes > x.end - at)
+    if (!x.is_shared_file())
       return std::nullopt;
     auto first = at / page_bytes * page_bytes;
-    auto file = open_mapped(x, text.substr(static_cast<std::size_t>(x.path)));
-    if (!file)
-      return std::nullopt;
-    return mapped_file{std::move(file), x.offset + (first - x.begin),
-                       round_up(at + bytes, page_bytes) - first};
+    mapped_file out{{},
+                    x.offset + (first - x.begin),
+                    round_up(at + bytes, page_bytes) - first};
+    if (bytes <= x.end - at)
+      out.file = open_mapped(x, text.substr(static_cast<std::size_t>(x.path)));
+    return out;
   }
   return std::nullopt;
 }
@@ -123,7 +128,7 @@ CUresult show(context& in, const mapped_file& what, unsigned flags,
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   s.begin_sharing();
-  zero_copy_memory::mapped();
+  zero_copy_memory::allocated();
   out = place.address;
   return CUDA_SUCCESS;
 }
@@ -160,6 +165,7 @@ CUresult registered_memory::remove(const void* at) {
   }
   synchronous().forget(begin);
   std::lock_guard one{showing_mutex_};
+  end_mirror(begin);
   if (auto known = shown_.find(begin); known != shown_.end()) {
     // This fails where the end of the context already freed the range.
     (void)on_occasion<occasion::first_use>(
@@ -234,11 +240,8 @@ CUresult registered_memory::device_pointer(context& in, const void* at,
   }
   auto [place, is_new] = shown_.try_emplace(begin, 0);
   if (is_new || !is_shown(place->second)) {
-    auto file = file_under(begin, what.bytes);
-    auto code = file ? on_occasion<occasion::first_use>([&] {
-      return show(in, *file, what.flags, place->second);
-    })
-                     : CUDA_ERROR_NOT_SUPPORTED;
+    auto code = on_occasion<occasion::first_use>(
+        [&] { return show_range(in, begin, what, place->second); });
     if (code != CUDA_SUCCESS) {
       shown_.erase(place);
       return code;
@@ -247,6 +250,70 @@ CUresult registered_memory::device_pointer(context& in, const void* at,
   out = place->second + begin % page_bytes +
         (reinterpret_cast<std::uintptr_t>(at) - begin);
   return CUDA_SUCCESS;
+}
+
+CUresult registered_memory::show_range(context& in, std::uintptr_t begin,
+                                       const range& what, device_address& out) {
+  auto shared = file_under(begin, what.bytes);
+  if (!shared)
+    return mirror(in, begin, what, out);
+  return shared->file ? show(in, *shared, what.flags, out)
+                      : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/// Gives kernels a copy, in whole pages, because the range lies at the same
+/// place in its first page as with a driver. Precondition: the mutex of what
+/// is shown is held.
+CUresult registered_memory::mirror(context& in, std::uintptr_t begin,
+                                   const range& what, device_address& out) {
+  auto first = begin / page_bytes * page_bytes;
+  allocation place{.bytes = round_up(begin + what.bytes, page_bytes) - first,
+                   .kind = memory_kind::registered,
+                   .context = in.id.load(),
+                   .flags = what.flags,
+                   .device = in.device_index()};
+  if (auto code = allocate_host_addresses(in, place); code != CUDA_SUCCESS)
+    return code;
+  begin_pinned(place);
+  auto* copy = reinterpret_cast<std::byte*>( // NOLINT: the host window
+      place.address + begin % page_bytes);
+  {
+    std::lock_guard guard{mirrors_mutex_};
+    mirrors_.insert_or_assign(begin,
+                              mirrored_memory{begin, {copy, what.bytes}});
+    mirrors_count_.store(mirrors_.size(), std::memory_order_release);
+  }
+  session_part::get().after_wait.arm();
+  zero_copy().note(place.address);
+  out = place.address;
+  return CUDA_SUCCESS;
+}
+
+void registered_memory::end_mirror(std::uintptr_t begin) {
+  std::lock_guard guard{mirrors_mutex_};
+  auto known = mirrors_.find(begin);
+  if (known == mirrors_.end())
+    return;
+  known->second.take();
+  mirrors_.erase(known);
+  mirrors_count_.store(mirrors_.size(), std::memory_order_release);
+  session_part::get().after_wait.disarm();
+}
+
+void registered_memory::put_changes() {
+  if (mirrors_count_.load(std::memory_order_acquire) == 0)
+    return;
+  std::lock_guard guard{mirrors_mutex_};
+  for (auto& [begin, x] : mirrors_)
+    x.put();
+}
+
+void registered_memory::take_changes() {
+  if (mirrors_count_.load(std::memory_order_acquire) == 0)
+    return;
+  std::lock_guard guard{mirrors_mutex_};
+  for (auto& [begin, x] : mirrors_)
+    x.take();
 }
 
 registered_memory& registered() noexcept {

@@ -1,6 +1,7 @@
 #include "interposer/memory/zero_copy.hpp"
 
 #include "interposer/memory/memory_part.hpp"
+#include "interposer/memory/registered_memory.hpp"
 #include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
@@ -36,7 +37,7 @@ void zero_copy_memory::note(device_address at) {
       at - std::prev(next)->first < std::prev(next)->second.bytes)
     return;
   auto known = s.host_space().find(at);
-  if (!known || known->kind != memory_kind::pinned)
+  if (!known)
     return;
   on_occasion<occasion::first_use>([&] {
     s.send(call::zero_copy{known->address, known->bytes}, known->device);
@@ -50,6 +51,7 @@ void zero_copy_memory::note(device_address at) {
 /// Notes the pinned memory that the arguments point into, and sends its
 /// changes. It takes no lock where no pinned memory is in use by kernels.
 bool zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
+  registered().put_changes();
   auto bytes = here().area().host_bytes();
   auto noted = apart();
   auto out = false;

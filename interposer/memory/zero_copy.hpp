@@ -29,12 +29,9 @@ public:
   static bool possible() noexcept {
     return pinned_.load(std::memory_order_relaxed) != 0;
   }
-  /// Counts an allocation of pinned memory. From now on a wait may have changes
-  /// to send.
+  /// Counts an allocation of pinned memory, or registered memory that kernels
+  /// may use in place. From now on a wait may have changes to send.
   static void allocated() noexcept;
-  /// Counts registered memory that kernels may use in place.
-  static void mapped() noexcept { pinned_.fetch_add(1); }
-  static void unmapped() noexcept { pinned_.fetch_sub(1); }
 
   /// Notes that kernels may use the allocation that this address lies in.
   void note(device_address at);

@@ -224,12 +224,15 @@ void session::begin_sharing() {
 CUresult session::synchronise(std::uint8_t device) {
   session_part::get().at_wait.run();
   if (auto clean = clean_[device].load(std::memory_order_acquire);
-      clean != 0 && clean == tail())
+      clean != 0 && clean == tail()) {
+    session_part::get().after_wait.run();
     return sticky();
+  }
   session_part::get().before_wait.run();
   call::device_sync what;
   auto x = begin(what, device);
   auto got = finish(x);
+  session_part::get().after_wait.run();
   deliver_console();
   if (got.result != CUDA_SUCCESS)
     return got.result;

@@ -22,6 +22,11 @@ struct session_part : state_part<session_part> {
   /// which such a wait releases.
   hook at_wait;
 
+  /// Runs when the program knows that work is done, and before a host function.
+  /// Armed while devices use copies of registered memory
+  /// (memory/registered_memory.hpp), which are then read.
+  hook after_wait;
+
   /// Runs before an object is freed that work may use. Armed while a launch
   /// with conditions is under way (graph/conditional_launch.hpp), which may yet
   /// append such work.

@@ -188,6 +188,7 @@ void host_caller::end_waits_in(std::uint64_t at, std::uint64_t bytes) {
 }
 
 void host_caller::run(const entry& x, CUresult status) {
+  session_part::get().after_wait.run();
   if (x.task != nullptr)
     return take_step(x, status);
   if (x.what == kind::callback || x.what == kind::function)

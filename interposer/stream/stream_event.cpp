@@ -96,7 +96,10 @@ CUresult poll_or_ask(Object& x, const Ask& ask) {
       return got->result;
     learn_done(x, number);
   }
-  return is_done(x) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  if (!is_done(x))
+    return CUDA_ERROR_NOT_READY;
+  session_part::get().after_wait.run();
+  return CUDA_SUCCESS;
 }
 
 /// Tells whether a query is still open, which means that the event is not done.
@@ -290,6 +293,7 @@ CUresult synchronise(stream& x) {
   auto& s = here();
   session_part::get().at_wait.run();
   if (is_done(x)) {
+    session_part::get().after_wait.run();
     s.deliver_console();
     return s.sticky();
   }
@@ -300,6 +304,7 @@ CUresult synchronise(stream& x) {
   session_part::get().before_wait.run();
   auto asked = s.begin(call::stream_sync{{x.wire}}, x.device());
   auto got = s.finish(asked);
+  session_part::get().after_wait.run();
   s.deliver_console();
   if (got.result != CUDA_SUCCESS)
     return got.result;
@@ -381,12 +386,15 @@ CUresult synchronise(event& x) {
   session_part::get().at_wait.run();
   if (!x.shared.load()) {
     std::lock_guard guard{x.query.mutex};
-    if (is_done(x))
+    if (is_done(x)) {
+      session_part::get().after_wait.run();
       return s.sticky();
+    }
   }
   session_part::get().before_wait.run();
   auto asked = s.begin(call::event_sync{{x.wire}}, x.device());
   auto got = s.finish(asked);
+  session_part::get().after_wait.run();
   s.deliver_console();
   if (got.result == CUDA_SUCCESS) {
     std::lock_guard guard{x.query.mutex};

@@ -215,6 +215,31 @@ BOOST_AUTO_TEST_CASE(host_memory_is_registered_once) {
              CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }
 
+BOOST_AUTO_TEST_CASE(kernels_use_a_copy_of_registered_memory) {
+  std::array<unsigned char, 100> own{};
+  own[40] = 7;
+  REQUIRE_OK(cuMemHostRegister(&own[30], 20, CU_MEMHOSTREGISTER_DEVICEMAP));
+  CUdeviceptr at = 0;
+  CHECK_CODE(cuMemHostGetDevicePointer(&at, own.data(), 0),
+             CUDA_ERROR_INVALID_VALUE);
+  REQUIRE_OK(cuMemHostGetDevicePointer(&at, &own[40], 0));
+  CUdeviceptr again = 0;
+  REQUIRE_OK(cuMemHostGetDevicePointer(&again, &own[30], 0));
+  BOOST_TEST(at == again + 10);
+  auto* copy = reinterpret_cast<volatile unsigned char*>(at);
+  BOOST_TEST(int{copy[0]} == 7);
+  own[40] = 8;
+  own[29] = 1; // not registered
+  copy[1] = 9;
+  REQUIRE_OK(cuCtxSynchronize());
+  BOOST_TEST(int{copy[0]} == 8);
+  BOOST_TEST(int{own[41]} == 9);
+  copy[2] = 10;
+  REQUIRE_OK(cuMemHostUnregister(&own[30]));
+  BOOST_TEST(int{own[42]} == 10);
+  BOOST_TEST(int{own[29]} == 1);
+}
+
 BOOST_AUTO_TEST_CASE(a_part_of_registered_memory_is_not_unregistered) {
   std::vector<char> page(8192);
   REQUIRE_OK(cuMemHostRegister(page.data(), 8192, 0));
