@@ -61,16 +61,24 @@ tool_clock& clock() noexcept {
   return x;
 }
 std::atomic<std::uint64_t> flushed_at{0};
+/// Tells whether there is a buffer of the tool's.
+std::atomic<bool> has_buffer{false};
 
-/// Fills the tool's buffers one after the other. As in CUPTI, a buffer that is
-/// not full stays here until a flush: PyTorch's profiler flushes only while it
-/// knows of one. Not thread-safe.
+/// Fills the tool's buffers one after the other. As CUPTI does, it asks for a
+/// buffer at the first call, and keeps one that is not full until a flush:
+/// PyTorch's profiler flushes only while it knows of one. Not thread-safe.
 class filler {
 public:
   /// Sets the functions that lend the next buffer and take it back.
   void serve(request_buffer request, complete_buffer complete) noexcept {
     request_ = request;
     complete_ = complete;
+  }
+
+  /// Asks for a buffer where there is none.
+  void begin() {
+    if (buffer_ == nullptr)
+      take();
   }
 
   template <class Record>
@@ -89,6 +97,7 @@ public:
   }
 
   void give_back() {
+    has_buffer = false;
     if (auto* full = std::exchange(buffer_, nullptr); full != nullptr)
       taker_(nullptr, 0, full, size_, used_);
   }
@@ -104,6 +113,7 @@ private:
     request_(&buffer_, &size_, &most_);
     if (reinterpret_cast<std::uintptr_t>(buffer_) % record_alignment != 0)
       size_ = 0;
+    has_buffer = buffer_ != nullptr;
   }
 
   request_buffer request_ = nullptr;
@@ -214,6 +224,23 @@ code write_all(filler& to) {
 
 } // namespace
 
+namespace {
+
+/// Asks the tool for a buffer, where there is none and it wants records.
+void begin_buffer() {
+  auto& x = here();
+  std::lock_guard one_at_a_time{filling()};
+  {
+    std::lock_guard guard{x.mutex};
+    if (x.kinds.none() || x.request == nullptr)
+      return;
+    buffers().serve(x.request, x.complete);
+  }
+  buffers().begin();
+}
+
+} // namespace
+
 code write_records() {
   std::lock_guard one_at_a_time{filling()};
   return write_all(buffers());
@@ -234,10 +261,13 @@ void flush_where_due() noexcept {
                                    std::uint64_t{period} * 1'000'000;
   if (++calls % look_every == 0)
     is_due = is_due || driver()->waiting() > many;
-  if (!is_due)
+  if (!is_due && has_buffer) [[likely]]
     return;
   try {
-    (void)flush_all();
+    if (is_due)
+      (void)flush_all();
+    else
+      begin_buffer();
   } catch (const std::bad_alloc&) {
     // The next flush finds the activities.
   }

@@ -131,6 +131,7 @@ int main() {
   cudaStream_t stream;
   CHECK(cudaMalloc(&x, n * sizeof *x));
   CHECK(cudaStreamCreate(&stream));
+  EXPECT(recorded.lent > 0);
   CHECK(cudaMemset(x, 0, n * sizeof *x));
   CHECK(cudaMemcpy(x, host.data(), n * sizeof *x, cudaMemcpyHostToDevice));
   EXPECT(CUPTI(cuptiActivityPushExternalCorrelationId)(
