@@ -7,6 +7,7 @@
 #include <cstring>
 #include <iomanip>
 #include <mutex>
+#include <span>
 #include <sstream>
 
 namespace vgpu::device {
@@ -25,6 +26,27 @@ constexpr CUdevice_attribute not_ours[] = {
     CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM,
     CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED,
 };
+
+/// These attributes announce calls that a vGPU refuses. A program that asks
+/// first then takes its other way.
+constexpr CUdevice_attribute not_served[] = {
+    CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED,
+    CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED,
+};
+
+void set_to_zero(properties& x, std::span<const CUdevice_attribute> which) {
+  for (auto i : which)
+    if (auto at = x.attributes.find(i); at != x.attributes.end())
+      at->second = 0;
+}
 
 } // namespace
 
@@ -68,9 +90,8 @@ result<properties> properties_of(const driver& api, CUdevice device) {
                                  device) == CUDA_SUCCESS)
       out.attributes[i] = value;
   }
-  for (auto i : not_ours)
-    if (auto at = out.attributes.find(i); at != out.attributes.end())
-      at->second = 0;
+  set_to_zero(out, not_ours);
+  set_to_zero(out, not_served);
   if (auto pools = out.attributes.find(
           CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES);
       pools != out.attributes.end())

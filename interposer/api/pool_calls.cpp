@@ -1,6 +1,7 @@
 // Entry points for memory pools that take no stream.
 #include "interposer/api/waiting.hpp"
 
+#include "interposer/memory/managed_place.hpp"
 #include "interposer/memory/pool.hpp"
 #include "interposer/memory/sharing.hpp"
 #include "interposer/session/session.hpp"
@@ -31,14 +32,16 @@ CUresult with_pool(CUmemoryPool handle, const Body& body) noexcept {
 
 /// Finds the device that a location names. Pools are device memory here.
 CUresult device_at(const CUmemLocation* where, CUmemAllocationType type,
-                   CUdevice& out) {
+                   CUdevice& out,
+                   unsigned shared_by = CU_MEM_HANDLE_TYPE_NONE) {
   if (where == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
-  if (where->type != CU_MEM_LOCATION_TYPE_DEVICE ||
-      type != CU_MEM_ALLOCATION_TYPE_PINNED)
+  if (type == CU_MEM_ALLOCATION_TYPE_MANAGED)
     return CUDA_ERROR_NOT_SUPPORTED;
+  if (type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
   out = where->id;
-  return is_device(out) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+  return check_place_of_pinned(*where, shared_by);
 }
 
 /// Tells whether a device's pools can be exported in this way.
@@ -124,7 +127,8 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool_out,
     if (pool_out == nullptr || poolProps == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     CUdevice dev = 0;
-    if (auto code = device_at(&poolProps->location, poolProps->allocType, dev);
+    if (auto code = device_at(&poolProps->location, poolProps->allocType, dev,
+                              poolProps->handleTypes);
         code != CUDA_SUCCESS)
       return code;
     auto shared = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE;

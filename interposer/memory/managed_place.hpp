@@ -35,4 +35,24 @@ inline CUresult check_place(advice::location x) noexcept {
   }
 }
 
+/// Checks where pinned memory is to be made, and with which ways of sharing
+/// (CUmemAllocationHandleType). Returns CUDA_ERROR_INVALID_VALUE where CUDA has
+/// no such memory: NUMA_CURRENT is no place of memory, and HOST is not shared.
+/// Returns CUDA_ERROR_NOT_SUPPORTED for memory of the host, which no device
+/// announces.
+inline CUresult check_place_of_pinned(const CUmemLocation& x,
+                                      unsigned shared_by) noexcept {
+  switch (x.type) {
+  case CU_MEM_LOCATION_TYPE_DEVICE:
+    return check_place({x.type, x.id});
+  case CU_MEM_LOCATION_TYPE_HOST:
+    return shared_by == CU_MEM_HANDLE_TYPE_NONE ? CUDA_ERROR_NOT_SUPPORTED
+                                                : CUDA_ERROR_INVALID_VALUE;
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    return CUDA_ERROR_NOT_SUPPORTED;
+  default:
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
 } // namespace vgpu::interposer

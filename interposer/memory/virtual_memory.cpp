@@ -1,5 +1,6 @@
 #include "interposer/memory/virtual_memory.hpp"
 
+#include "interposer/memory/managed_place.hpp"
 #include "interposer/memory/memory.hpp"
 #include "interposer/memory/memory_part.hpp"
 #include "interposer/memory/sharing.hpp"
@@ -43,10 +44,9 @@ unsigned exportable(int device) {
 CUresult check_properties(const CUmemAllocationProp& x) {
   if (x.type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
-  if (x.location.type != CU_MEM_LOCATION_TYPE_DEVICE)
-    return CUDA_ERROR_NOT_SUPPORTED;
-  if (!device_of(x.location))
-    return CUDA_ERROR_INVALID_DEVICE;
+  if (auto code = check_place_of_pinned(x.location, x.requestedHandleTypes);
+      code != CUDA_SUCCESS)
+    return code;
   return (x.requestedHandleTypes & ~exportable(x.location.id)) == 0
              ? CUDA_SUCCESS
              : CUDA_ERROR_NOT_SUPPORTED;

@@ -165,6 +165,16 @@ BOOST_FIXTURE_TEST_CASE(properties_survive_a_round_trip_as_text, fake) {
   // hold for a vGPU is 0.
   BOOST_TEST(!x.attributes.contains(7));
   BOOST_TEST(x.attributes.at(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) == 0);
+  // Neither does one that announces calls that a vGPU refuses.
+  for (auto which :
+       {CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+        CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+        CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED,
+        CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED,
+        CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED,
+        CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
+        CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED})
+    BOOST_TEST(x.attributes.at(which) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(other_text_is_refused_as_properties) {

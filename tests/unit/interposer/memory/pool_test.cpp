@@ -56,6 +56,23 @@ struct pool_fixture : driver_fixture {
   std::uint64_t before = 0;
 };
 
+/// Makes pinned memory at a place, and a pool of such memory. Returns what both
+/// calls answer, or CUDA_ERROR_UNKNOWN where they do not agree.
+CUresult make_at(CUmemLocationType type, unsigned shared_by = 0) {
+  CUmemAllocationProp what{};
+  what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  what.location = {type, {0}};
+  what.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(shared_by);
+  CUmemGenericAllocationHandle memory = 0;
+  auto code = cuMemCreate(&memory, step, &what, 0);
+  CUmemPoolProps like{};
+  like.allocType = what.type;
+  like.location = what.location;
+  like.handleTypes = what.requestedHandleTypes;
+  CUmemoryPool made = nullptr;
+  return cuMemPoolCreate(&made, &like) == code ? code : CUDA_ERROR_UNKNOWN;
+}
+
 } // namespace
 
 BOOST_FIXTURE_TEST_SUITE(memory_pools, pool_fixture)
@@ -204,6 +221,26 @@ BOOST_AUTO_TEST_CASE(a_pools_end_gives_up_its_reserve) {
   release(p);
   BOOST_TEST(room_left() == before);
   REQUIRE_OK(cuCtxSynchronize());
+}
+
+BOOST_AUTO_TEST_CASE(memory_of_the_host_is_refused_as_cuda_says) {
+  for (auto type : {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA})
+    CHECK_CODE(make_at(type), CUDA_ERROR_NOT_SUPPORTED);
+  CHECK_CODE(make_at(CU_MEM_LOCATION_TYPE_HOST,
+                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+             CUDA_ERROR_INVALID_VALUE);
+  for (auto type :
+       {CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, CU_MEM_LOCATION_TYPE_INVALID}) {
+    CHECK_CODE(make_at(type), CUDA_ERROR_INVALID_VALUE);
+    CUmemLocation at{type, {0}};
+    CUmemoryPool got = nullptr;
+    CHECK_CODE(cuMemGetDefaultMemPool(&got, &at, CU_MEM_ALLOCATION_TYPE_PINNED),
+               CUDA_ERROR_INVALID_VALUE);
+    CHECK_CODE(cuMemGetMemPool(&got, &at, CU_MEM_ALLOCATION_TYPE_PINNED),
+               CUDA_ERROR_INVALID_VALUE);
+    CHECK_CODE(cuMemSetMemPool(&at, CU_MEM_ALLOCATION_TYPE_PINNED, pool),
+               CUDA_ERROR_INVALID_VALUE);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
