@@ -120,7 +120,7 @@ void manager_core::dispatch(const std::string& peer,
                             const control::envelope& from, const T& x) {
   if constexpr (std::is_same_v<T, control::hello>) {
     if (peers_.welcome(peer, from, x) && x.as == control::role::client)
-      lifecycle_.client_back(peer, from.from);
+      lifecycle_.client_back(from.from);
   } else if constexpr (std::is_same_v<T, control::worker_prepared>) {
     moves_.worker_prepared(peers_.node_of(peer), x);
   } else if constexpr (std::is_same_v<T, control::status_request>) {

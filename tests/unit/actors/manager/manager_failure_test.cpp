@@ -284,8 +284,8 @@ BOOST_AUTO_TEST_CASE(a_client_that_reconnects_in_time_keeps_its_sessions) {
   tell(chief, test::gone("c"));
   live(3s, {"a"});
   say("c2", "client/c", hello{1, 1, "t", role::client});
-  BOOST_CHECK(leased("c2")->epoch == first.epoch);
   say("c2", "client/c", adoption(first), 6);
+  BOOST_CHECK(leased("c2", 6)->epoch == first.epoch);
   live(10s, {"a"});
   BOOST_TEST(count("session-closed") == 0u);
 }
@@ -318,8 +318,6 @@ BOOST_AUTO_TEST_CASE(sessions_outlive_the_manager) {
   join(back);
   BOOST_TEST(!take<stop_worker>(out, "n-a").has_value());
   connect();
-  // The client gets its sessions by its name. It may also claim them.
-  BOOST_CHECK(leased()->epoch == first.epoch);
   claim(first, "c", 8);
   BOOST_CHECK(leased("c", 8)->worker == first.worker);
   live(20s, {"a"});
@@ -342,12 +340,46 @@ BOOST_AUTO_TEST_CASE(another_client_needs_the_token) {
   BOOST_TEST(leased("d", 9).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_higher_epoch_needs_a_token_too) {
+  join("a");
+  auto first = open("a");
+  connect("d");
+  for (auto epoch : {first.epoch.value + 1, ~std::uint64_t{0}}) {
+    auto forged = first;
+    forged.epoch = {epoch};
+    claim(forged, "d", 8);
+    BOOST_TEST(refused("d") != "");
+    BOOST_TEST(!leased("d", 8));
+  }
+  // The session still works.
+  say("c", "client/c", suspect{first.session, first.epoch, "silent"});
+  live(100ms, {"a"});
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->epoch.value == first.epoch.value + 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_clients_name_gets_no_leases) {
+  join("a");
+  auto first = open("a");
+  tell(chief, test::gone("c"));
+  say("stranger", "client/c", hello{1, 1, "t", role::client});
+  BOOST_TEST(!leased("stranger"));
+  say("stranger", "client/c",
+      close_session{first.session, first.epoch, "over"});
+  BOOST_TEST(refused("stranger") != "");
+  // Nor does it keep the session from its end.
+  live(5100ms, {"a"});
+  BOOST_TEST(count("session-closed") == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(a_node_that_does_not_return_is_lost) {
   join("a");
   auto first = open("a");
   restart();
   connect();
-  BOOST_TEST(leased().has_value());
+  claim(first);
+  BOOST_TEST(leased("c", 6).has_value());
   join("b");
   live(2100ms, {"b"});
   auto order = ordered("b");
@@ -360,7 +392,8 @@ BOOST_AUTO_TEST_CASE(a_worker_that_died_during_a_restart_is_replaced) {
   auto first = open("a");
   restart();
   connect();
-  BOOST_TEST(leased().has_value());
+  claim(first);
+  BOOST_TEST(leased("c", 6).has_value());
   join("a"); // without any session
   auto order = ordered("a");
   BOOST_REQUIRE(order);
