@@ -189,7 +189,7 @@ void node_registry::handle(const std::string& peer,
                            const control::envelope& from,
                            const control::node_beat& x) {
   auto i = state_.nodes.find(peers_.node_of(peer));
-  accounts_.note_ended(x.ended);
+  accounts_.note_ended(peers_.node_of(peer), x.ended);
   if (i == state_.nodes.end() || i->second.peer != peer ||
       i->second.state != node_stage::alive) {
     // It was given up, or never registered, and must register again.
@@ -200,7 +200,7 @@ void node_registry::handle(const std::string& peer,
     capacity_.nodes_changed();
   i->second.seen = {clock_.attended()};
   for (const auto& load : x.sessions) {
-    accounts_.note_use(load);
+    accounts_.note_use(i->first, load);
     auto* session = state_.find(load.session);
     if (session == nullptr || load.epoch != session->epoch)
       continue;

@@ -267,6 +267,39 @@ BOOST_AUTO_TEST_CASE(a_name_belongs_to_one_node) {
   BOOST_TEST(status()["nodes"][0]["pid"] == 999);
 }
 
+BOOST_AUTO_TEST_CASE(only_a_sessions_node_may_account_for_it) {
+  join("a");
+  auto first = open("a");
+  join("b");
+  control::session_load stolen;
+  stolen.session = first.session;
+  stolen.epoch = first.epoch;
+  stolen.usage.device_ns = 86'400'000'000'000;
+  auto used = [&]() -> double {
+    say("cmd", "command/1", hello{1, 1, "t", role::command});
+    say("cmd", "command/1", usage_request{0, "user"}, 9);
+    auto got = take<status_text>(out, "cmd");
+    BOOST_REQUIRE(got);
+    auto all = nlohmann::json::parse(got->first.json);
+    double sum = 0;
+    for (auto& row : all.at("entries"))
+      sum += row.at("device_seconds").get<double>();
+    return sum;
+  };
+  live(10s, {"a", "b"});
+  say("n-b", "node/b", node_beat{"b", 2, {stolen}, {stolen}});
+  BOOST_TEST(used() == 0.0);
+  // Its own node may report the time that its device had.
+  say("n-a", "node/a", node_beat{"a", 2, {stolen}});
+  BOOST_TEST(used() >= 10.0);
+  BOOST_TEST(used() < 60.0);
+  stolen.epoch = {first.epoch.value + 1};
+  live(60s, {"a", "b"});
+  auto before = used();
+  say("n-a", "node/a", node_beat{"a", 3, {}, {stolen}});
+  BOOST_TEST(used() == before);
+}
+
 BOOST_AUTO_TEST_CASE(the_sessions_of_a_lost_client_are_closed) {
   join("a");
   open("a");
@@ -371,6 +404,26 @@ BOOST_AUTO_TEST_CASE(a_clients_name_gets_no_leases) {
   // Nor does it keep the session from its end.
   live(5100ms, {"a"});
   BOOST_TEST(count("session-closed") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(only_its_own_client_reports_about_a_session) {
+  join("a");
+  auto first = open("a");
+  connect("d");
+  event made_up;
+  made_up.kind = "session-lost";
+  made_up.session = first.session;
+  say("d", "client/d", made_up, 1);
+  BOOST_TEST(refused("d") != "");
+  BOOST_TEST(count("session-lost") == 0u);
+  made_up.session = {};
+  made_up.node = "a";
+  say("d", "client/d", made_up, 1);
+  BOOST_TEST(refused("d") != "");
+  made_up.session = first.session;
+  say("c", "client/c", made_up, 1);
+  say("n-a", "node/a", made_up, 1);
+  BOOST_TEST(count("session-lost") == 2u);
 }
 
 BOOST_AUTO_TEST_CASE(a_node_that_does_not_return_is_lost) {
