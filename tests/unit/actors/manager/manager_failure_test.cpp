@@ -267,6 +267,58 @@ BOOST_AUTO_TEST_CASE(a_name_belongs_to_one_node) {
   BOOST_TEST(status()["nodes"][0]["pid"] == 999);
 }
 
+BOOST_AUTO_TEST_CASE(a_node_that_is_heard_is_not_replaced) {
+  join("a");
+  auto first = open("a");
+  // The stranger knows what the real node tells everybody.
+  auto forged = inventory("a");
+  forged.sessions = {{first.session,
+                      {first.epoch.value + 1},
+                      first.vgpu,
+                      first.pgpus,
+                      {"tcp://stranger", "@stranger", "h"},
+                      66}};
+  join(forged, "n-stranger");
+  live(5s, {"a"});
+  BOOST_TEST(!leased());
+  BOOST_TEST(status()["vgpus"][0]["sessions"][0]["epoch"] == 1);
+  say("c", "client/c", suspect{first.session, first.epoch, "silent"});
+  BOOST_TEST(ordered("a").has_value());
+  BOOST_TEST(!ordered("stranger"));
+}
+
+BOOST_AUTO_TEST_CASE(a_node_may_reconnect_before_its_old_connection_is_lost) {
+  join("a");
+  auto first = open("a");
+  auto back = inventory("a");
+  back.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  join(back, "n-a2");
+  BOOST_TEST(!take<done>(out, "n-a2").has_value());
+  advance(300ms);
+  BOOST_TEST(take<done>(out, "n-a2").has_value());
+  say("n-a2", "node/a", node_beat{"a", 1, {}});
+  advance(300ms);
+  BOOST_TEST(count("node-lost") == 0u);
+  BOOST_TEST(!leased());
+  BOOST_TEST(status()["vgpus"][0]["sessions"][0]["epoch"] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_node_does_not_raise_a_sessions_epoch) {
+  join("a");
+  auto first = open("a");
+  for (auto epoch : {first.epoch.value + 1, ~std::uint64_t{0}}) {
+    auto liar = inventory("b");
+    liar.sessions = {
+        {first.session, {epoch}, first.vgpu, first.pgpus, endpoints("b"), 66}};
+    join(liar);
+    BOOST_TEST(take<stop_worker>(out, "n-b").has_value());
+    BOOST_TEST(!leased());
+    BOOST_TEST(status()["vgpus"][0]["sessions"][0]["epoch"] == 1);
+    BOOST_TEST(status()["vgpus"][0]["sessions"][0]["node"] == "a");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(only_a_sessions_node_may_account_for_it) {
   join("a");
   auto first = open("a");
@@ -390,6 +442,28 @@ BOOST_AUTO_TEST_CASE(a_higher_epoch_needs_a_token_too) {
   auto order = ordered("a");
   BOOST_REQUIRE(order);
   BOOST_TEST(order->epoch.value == first.epoch.value + 1);
+}
+
+BOOST_AUTO_TEST_CASE(an_invented_number_wraps_no_numbers) {
+  join("a");
+  connect();
+  for (std::uint64_t number : {~0ull, 1ull << 62}) {
+    lease invented;
+    invented.session = {number};
+    invented.vgpu = {number};
+    invented.epoch = {1};
+    claim(invented);
+    BOOST_TEST(refused("c").find("numbers") != std::string::npos);
+  }
+  auto liar = inventory("b");
+  liar.sessions = {{{~0ull}, {1}, {~0ull}, {0}, endpoints("b"), 66}};
+  join(liar);
+  ask();
+  auto order = ordered("a");
+  if (!order)
+    order = ordered("b");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->session.value == 1u);
 }
 
 BOOST_AUTO_TEST_CASE(a_clients_name_gets_no_leases) {
