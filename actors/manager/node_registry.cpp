@@ -268,14 +268,14 @@ void node_registry::note_unclaimed(const std::string& node,
 void node_registry::handle(const std::string& peer,
                            const control::envelope& from,
                            const control::node_beat& x) {
-  auto i = state_.nodes.find(peers_.node_of(peer));
-  accounts_.note_ended(peers_.node_of(peer), x.ended);
-  if (i == state_.nodes.end() || i->second.peer != peer ||
-      i->second.state != node_stage::alive) {
-    // It was given up, or never registered, and must register again.
-    out_.answer(peer, from.request, control::beat_ack{x.number, 0});
-    return;
-  }
+  auto i = state_.nodes.find(registered(peer));
+  // It never registered, and keeps its last accounts until it has.
+  if (i == state_.nodes.end())
+    return out_.answer(peer, from.request, control::beat_ack{0, 0});
+  accounts_.note_ended(i->first, x.ended);
+  // It was given up, and must register again.
+  if (i->second.state != node_stage::alive)
+    return out_.answer(peer, from.request, control::beat_ack{x.number, 0});
   if (i->second.seen.closed)
     capacity_.nodes_changed();
   i->second.seen = {clock_.attended()};
@@ -304,10 +304,10 @@ session_record* node_registry::session_at(const std::string& node,
 
 void node_registry::handle(const std::string& peer, const control::envelope&,
                            const control::worker_started& x) {
-  auto name = peers_.node_of(peer);
+  auto name = registered(peer);
   auto* session = session_at(name, x.session, x.epoch);
   if (session == nullptr) {
-    if (x.failure.empty())
+    if (x.failure.empty() && !name.empty())
       lifecycle_.fence(
           name, x.session, x.epoch,
           "a worker started too late: the session has another epoch");
@@ -326,7 +326,7 @@ void node_registry::handle(const std::string& peer, const control::envelope&,
 
 void node_registry::handle(const std::string& peer, const control::envelope&,
                            const control::worker_exited& x) {
-  auto* session = session_at(peers_.node_of(peer), x.session, x.epoch);
+  auto* session = session_at(registered(peer), x.session, x.epoch);
   if (session == nullptr)
     return;
   if (placement_.checkpointed_worker_lost(*session, printable(x.how)) ||
@@ -353,6 +353,13 @@ void node_registry::handle(const std::string& peer,
 }
 
 // -- nodes go -----------------------------------------------------------------
+
+std::string node_registry::registered(const std::string& peer) const {
+  auto name = peers_.node_of(peer);
+  auto i = state_.nodes.find(name);
+  return i != state_.nodes.end() && i->second.peer == peer ? name
+                                                           : std::string{};
+}
 
 void node_registry::node_leaves(const std::string& name) {
   auto i = state_.nodes.find(name);

@@ -46,6 +46,9 @@ public:
   void handle(const std::string& peer, const control::envelope& from,
               const control::inject_fault& x);
 
+  /// Returns the name of the node that registered on this connection; empty:
+  /// none did. A hello alone makes nobody a node.
+  std::string registered(const std::string& peer) const;
   /// Handles a node's goodbye.
   void node_leaves(const std::string& name);
   /// Handles a closed connection, which may be a node's.

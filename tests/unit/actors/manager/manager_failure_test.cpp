@@ -287,6 +287,37 @@ BOOST_AUTO_TEST_CASE(a_node_that_is_heard_is_not_replaced) {
   BOOST_TEST(!ordered("stranger"));
 }
 
+BOOST_AUTO_TEST_CASE(a_hello_alone_makes_nobody_a_node) {
+  join("a");
+  auto first = open("a");
+  connect("d");
+  ask({}, "d");
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  auto stranger = [&](body what) {
+    say("stranger", "node/a", std::move(what), 1);
+  };
+  stranger(hello{1, 1, "t", role::node});
+  stranger(worker_started{order->session, order->epoch, endpoints("stranger"),
+                          66, ""});
+  BOOST_TEST(!leased("d", 5));
+  stranger(worker_exited{first.session, first.epoch, "signal 9", false});
+  stranger(shutdown{});
+  control::session_load stolen;
+  stolen.session = first.session;
+  stolen.epoch = first.epoch;
+  stolen.usage.device_ns = 1'000'000'000;
+  stranger(node_beat{"a", 7, {stolen}, {stolen}});
+  auto ack = take<beat_ack>(out, "stranger");
+  BOOST_REQUIRE(ack);
+  BOOST_TEST(ack->first.number == 0u);
+  BOOST_TEST(!dead(chief));
+  BOOST_TEST(!leased());
+  BOOST_TEST(status()["nodes"][0]["state"] == "alive");
+  started("a", *order);
+  BOOST_TEST(leased("d", 5).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(a_node_may_reconnect_before_its_old_connection_is_lost) {
   join("a");
   auto first = open("a");
