@@ -1,5 +1,6 @@
 #include "actors/client/fence.hpp"
 
+#include "actors/link/printable.hpp"
 #include "actors/link/unix_socket.hpp"
 
 #include <poll.h>
@@ -9,6 +10,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
 namespace vgpu {
@@ -32,6 +34,39 @@ result<unique_fd> connect_within(const std::string& name,
   }
 }
 
+/// Returns whether the connection's other end is gone.
+bool is_closed(int connection) {
+  pollfd item{connection, 0, 0};
+  return ::poll(&item, 1, 0) == 1 && (item.revents & POLLHUP) != 0;
+}
+
+/// Opens the process that listens at the other end of a connection. The result
+/// is empty where it is dead.
+///
+/// Its number may have passed to another process before it was opened. But then
+/// the listener was dead, and with it the connection.
+result<unique_fd> open_listener(int connection, pid_t pid) {
+  unique_fd process{
+      static_cast<int>(::syscall(SYS_pidfd_open, static_cast<long>(pid), 0u))};
+  auto code = errno;
+  if (is_closed(connection) || (!process && code == ESRCH))
+    return unique_fd{};
+  if (!process)
+    return fault{fault_kind::system,
+                 "cannot watch the former worker, process " +
+                     std::to_string(pid) + ": " + std::strerror(code)};
+  return process;
+}
+
+/// Returns whether this process calls itself a worker, at a worker's socket. A
+/// process cannot be made to do so by whoever makes a lease.
+bool is_worker(pid_t pid, const std::string& guest_socket) {
+  std::ifstream file{"/proc/" + std::to_string(pid) + "/comm"};
+  std::string name;
+  std::getline(file, name);
+  return name == "vgpu-worker" && guest_socket.starts_with("vgpu-worker-");
+}
+
 } // namespace
 
 status end_worker(const std::string& guest_socket,
@@ -46,21 +81,26 @@ status end_worker(const std::string& guest_socket,
                  "cannot find out whether the former worker is dead: " +
                      connection.why().what};
   auto pid = peer_of(connection->get());
-  unique_fd process{
-      static_cast<int>(::syscall(SYS_pidfd_open, static_cast<long>(pid), 0u))};
-  if (!process && errno == ESRCH)
-    return {}; // died in between
+  auto process = open_listener(connection->get(), pid);
   if (!process)
-    return fault{fault_kind::system,
-                 "cannot watch the former worker, process " +
-                     std::to_string(pid) + ": " + std::strerror(errno)};
-  if (::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0u) !=
+    return process.why();
+  if (!*process)
+    return {}; // died in between
+  if (!is_worker(pid, guest_socket))
+    return is_closed(connection->get())
+               ? status{}
+               : fault{fault_kind::refused,
+                       "the former lease names the socket @" +
+                           printable(guest_socket) + " of process " +
+                           std::to_string(pid) +
+                           ", which is no worker: it is not ended"};
+  if (::syscall(SYS_pidfd_send_signal, process->get(), SIGKILL, nullptr, 0u) !=
           0 &&
       errno != ESRCH)
     return fault{fault_kind::system, "cannot end the former worker, process " +
                                          std::to_string(pid) + ": " +
                                          std::strerror(errno)};
-  pollfd item{process.get(), POLLIN, 0};
+  pollfd item{process->get(), POLLIN, 0};
   if (::poll(&item, 1, static_cast<int>(patience.count())) != 1)
     return fault{fault_kind::system, "the former worker, process " +
                                          std::to_string(pid) +

@@ -15,7 +15,8 @@ namespace vgpu {
 /// Ends the worker that listens on this abstract Unix socket of this host, and
 /// returns when its process is dead. The kernel removes an abstract name with
 /// its process, so only a refused connection proves its death. Fails where the
-/// socket cannot be asked, where the worker belongs to another user, and where
+/// socket cannot be asked, where its process is no worker, because a lease may
+/// name anybody's socket, where the worker belongs to another user, and where
 /// it does not die in time.
 status end_worker(const std::string& guest_socket,
                   std::chrono::milliseconds patience);

@@ -5,6 +5,7 @@
 #include "actors/link/log.hpp"
 #include "actors/link/log_limit.hpp"
 #include "actors/link/printable.hpp"
+#include "actors/link/unhandled.hpp"
 
 #include <atomic>
 #include <type_traits>
@@ -15,9 +16,13 @@ namespace vgpu {
 
 namespace {
 
+using std::chrono::milliseconds;
+
 /// Gives the number of messages to take from the socket before the mailbox's
 /// turn.
 constexpr int socket_quantum = 64;
+/// Says how often a link looks whether its consumer has handled messages.
+constexpr milliseconds while_full{5};
 /// Gives the longest path of a sockaddr_un, without the terminating NUL.
 constexpr std::size_t longest_ipc_path = 107;
 
@@ -66,15 +71,17 @@ private:
     asleep_.store(true);
     auto idle = mailbox().empty() && !more_to_read_;
     // Without a consumer the link serves its mailbox alone.
-    auto rang = consumer_ ? socket_->sleep(bell_.fd(), idle) : wait_for_bell();
+    auto rang = !consumer_          ? wait_for_bell(milliseconds{-1})
+                : passed_.is_full() ? wait_for_bell(while_full)
+                                    : socket_->sleep(bell_.fd(), idle);
     asleep_.store(false);
     if (rang)
       bell_.silence();
   }
 
-  bool wait_for_bell() {
+  bool wait_for_bell(milliseconds longest) {
     zmq::pollitem_t items[] = {{nullptr, bell_.fd(), ZMQ_POLLIN, 0}};
-    zmq::poll(items, 1, std::chrono::milliseconds{mailbox().empty() ? -1 : 0});
+    zmq::poll(items, 1, mailbox().empty() ? longest : milliseconds{0});
     return items[0].revents != 0;
   }
 
@@ -126,7 +133,7 @@ private:
 
   void read_socket() {
     more_to_read_ = false;
-    for (int i = 0; i < socket_quantum; ++i) {
+    for (int i = 0; i < socket_quantum && !passed_.is_full(); ++i) {
       auto in = socket_->receive();
       if (!in)
         return answer_looks();
@@ -152,8 +159,9 @@ private:
   void read_envelope(const parcel& in) {
     auto what = control::decode(in);
     if (auto* good = std::get_if<control::envelope>(&what)) {
-      tell(std::make_shared<const incoming>(
-          incoming{in.peer(), std::move(*good)}));
+      tell(
+          incoming_ptr{passed_.count(incoming{in.peer(), std::move(*good)},
+                                     in.words().size() * sizeof(capnp::word))});
       return;
     }
     auto& bad = std::get<control::unreadable>(what);
@@ -193,8 +201,10 @@ private:
           link_event{link_event::kind::down, peer}));
       return;
     case link_socket::sent::full:
-      spdlog::warn("{}: dropped a message to {}: its queue of {} is full",
-                   options_.name, printable(peer), options_.high_water);
+      if (auto before = full_.admits(peer, log_limit::clock::now()))
+        spdlog::warn("{}: dropped a message to {}: its queue of {} is full{}",
+                     options_.name, printable(peer), options_.high_water,
+                     note_suppressed(*before));
       tell(std::make_shared<const link_event>(
           link_event{link_event::kind::overrun, peer}));
       return;
@@ -215,7 +225,9 @@ private:
   bool running_ = true;
   bool up_ = false;
   bool more_to_read_ = false;
+  unhandled passed_;
   log_limit unreadable_;
+  log_limit full_;
   std::vector<control_consumer> looked_for_;
   /// Counts the messages since somebody asked to look.
   int passed_on_ = 0;
@@ -244,7 +256,10 @@ result<Open> spawn_socket_actor(caf::actor_system& system, zmq::context_t& zmq,
       options.endpoint.size() - 6 > longest_ipc_path)
     return refuse("the path is longer than 107 bytes");
   try {
-    auto socket = std::make_unique<link_socket>(zmq, options);
+    constexpr auto peers = std::is_same_v<Consumer, control_consumer>
+                               ? link_socket::peers::greet
+                               : link_socket::peers::may_be_silent;
+    auto socket = std::make_unique<link_socket>(zmq, options, peers);
     auto endpoint = socket->endpoint();
     auto actor = system.spawn<socket_actor<Consumer>, caf::detached>(
         std::move(socket), std::move(options));

@@ -2,6 +2,7 @@
 
 #include "actors/link/log.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -89,8 +90,10 @@ std::string monitor_address() {
 
 } // namespace
 
-link_socket::link_socket(zmq::context_t& zmq, const link_options& options)
-    : binds_(options.as == link_options::form::bind), name_(options.name),
+link_socket::link_socket(zmq::context_t& zmq, const link_options& options,
+                         peers expected)
+    : binds_(options.as == link_options::form::bind),
+      ends_silent_(binds_ && expected == peers::greet), name_(options.name),
       endpoint_(options.endpoint),
       socket_(zmq,
               binds_ ? zmq::socket_type::router : zmq::socket_type::dealer),
@@ -183,10 +186,21 @@ bool link_socket::sleep(int bell, bool wait) {
       {monitor_.handle(), 0, ZMQ_POLLIN, 0},
       {nullptr, bell, ZMQ_POLLIN, 0},
   };
-  // No descriptor signals what a probe finds.
-  auto longest = doubted_.empty() ? milliseconds{-1} : between_probes;
-  zmq::poll(items, std::size(items), wait ? longest : milliseconds{0});
+  zmq::poll(items, std::size(items), wait ? longest_sleep() : milliseconds{0});
   return items[2].revents != 0;
+}
+
+/// Returns for how long nothing is to do unless a descriptor signals it; -1:
+/// for ever. No descriptor signals what a probe finds, and that a peer is
+/// silent.
+milliseconds link_socket::longest_sleep() const {
+  if (!doubted_.empty())
+    return between_probes;
+  auto due = silent_.next_due();
+  if (!due)
+    return milliseconds{-1};
+  auto left = std::chrono::ceil<milliseconds>(*due - clock::now());
+  return std::max(left, milliseconds{1});
 }
 
 parcel_ptr link_socket::receive() {
@@ -241,6 +255,7 @@ bool link_socket::receive_frames(zmq::message_t& peer, zmq::message_t& head,
 
 /// Records that a message of the peer came on this descriptor.
 void link_socket::remember(const std::string& peer, int fd) {
+  silent_.forget(fd);
   auto& here = on_[fd];
   if (!here.peers.insert(peer).second)
     return;
@@ -345,8 +360,11 @@ std::vector<link_event> link_socket::connection_changes() {
       send_unpaced_within_host(value);
     if (binds_ && event == ZMQ_EVENT_ACCEPTED) {
       on_[value].stands = true;
+      if (ends_silent_)
+        silent_.accepted(value, clock::now());
     } else if (binds_ && event == ZMQ_EVENT_DISCONNECTED) {
       on_[value].stands = false;
+      silent_.forget(value);
       ended.insert(value);
     } else if (event == ZMQ_EVENT_DISCONNECTED)
       out.push_back({link_event::kind::down, endpoint_});
@@ -357,6 +375,7 @@ std::vector<link_event> link_socket::connection_changes() {
   }
   end_connections(ended, out);
   probe_doubted(out);
+  silent_.end_overdue(clock::now());
   if (!out.empty()) {
     drained_ = false;
     // Reading the events makes the socket process the new connection before it

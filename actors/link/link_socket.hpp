@@ -5,6 +5,7 @@
 #include "actors/link/frames.hpp"
 #include "actors/link/link.hpp"
 #include "actors/link/log_limit.hpp"
+#include "actors/link/silent_connections.hpp"
 
 #include <chrono>
 #include <map>
@@ -20,8 +21,13 @@ namespace vgpu {
 /// Owns the sockets. Not thread-safe: it belongs to one thread at a time.
 class link_socket {
 public:
+  /// Says whether peers of a bound socket begin with a message.
+  enum class peers { greet, may_be_silent };
+
   /// Opens the socket, then binds it or begins to connect. Throws zmq::error_t.
-  link_socket(zmq::context_t& zmq, const link_options& options);
+  /// A bound socket ends the connections of peers that should greet and do not.
+  link_socket(zmq::context_t& zmq, const link_options& options,
+              peers expected = peers::may_be_silent);
 
   link_socket(const link_socket&) = delete;
   link_socket& operator=(const link_socket&) = delete;
@@ -83,7 +89,10 @@ private:
   void probe_doubted(std::vector<link_event>& out);
   bool is_gone(const std::string& peer);
 
+  std::chrono::milliseconds longest_sleep() const;
+
   bool binds_;
+  bool ends_silent_;
   std::string name_;
   std::string endpoint_;
   std::uint16_t second_port_ = 0;
@@ -102,6 +111,7 @@ private:
   /// probed yet.
   std::map<int, int> doubted_;
   std::chrono::steady_clock::time_point next_probe_{};
+  silent_connections silent_;
   log_limit malformed_;
   /// Tells whether receive() found nothing and nothing was done since.
   bool drained_ = false;

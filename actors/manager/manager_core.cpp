@@ -120,9 +120,9 @@ void manager_core::dispatch(const std::string& peer,
                             const control::envelope& from, const T& x) {
   if constexpr (std::is_same_v<T, control::hello>) {
     if (peers_.welcome(peer, from, x) && x.as == control::role::client)
-      lifecycle_.client_back(peer, from.from);
+      lifecycle_.client_back(from.from);
   } else if constexpr (std::is_same_v<T, control::worker_prepared>) {
-    moves_.worker_prepared(peers_.node_of(peer), x);
+    moves_.worker_prepared(nodes_.registered(peer), x);
   } else if constexpr (std::is_same_v<T, control::status_request>) {
     tell_status_(peer, from.request, report_.view());
   } else if constexpr (std::is_same_v<T, control::shutdown>) {
@@ -143,10 +143,10 @@ void manager_core::dispatch(const std::string& peer,
 void manager_core::shut_down(const std::string& peer,
                              const control::envelope& from) {
   out_.answer(peer, from.request, control::done{});
-  if (auto node = peers_.node_of(peer); !node.empty())
-    nodes_.node_leaves(node);
-  else
+  if (peers_.node_of(peer).empty())
     stopping_ = true;
+  else
+    nodes_.node_leaves(nodes_.registered(peer));
 }
 
 void manager_core::on_gone(const std::string& peer, time_point now) {

@@ -1,11 +1,13 @@
 #include "actors/manager/node_registry.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace vgpu {
@@ -13,6 +15,8 @@ namespace vgpu {
 namespace {
 
 using node_stage = node_record::stage;
+
+constexpr std::size_t most_nodes = 4'096;
 
 status check_inventory(const control::register_node& x,
                        const std::string& sender) {
@@ -63,6 +67,11 @@ void node_registry::handle(const std::string& peer,
                            const control::register_node& x) {
   if (auto good = check_inventory(x, from.from); !good)
     return out_.refuse(peer, from, good.why());
+  if (state_.nodes.size() >= most_nodes && !state_.nodes.contains(x.name))
+    return out_.refuse(peer, from,
+                       {fault_kind::exhausted,
+                        "the cluster has " + std::to_string(most_nodes) +
+                            " nodes, and takes no more"});
   auto& node = state_.nodes[x.name];
   auto same = node.info.pid == x.pid && node.info.host == x.host;
   if (node.state == node_stage::alive && !same) {
@@ -74,6 +83,9 @@ void node_registry::handle(const std::string& peer,
                std::to_string(node.info.pid) + "); choose another --name"});
     lose(node, node_stage::lost, "it was restarted");
   }
+  if (is_heard(node) && node.peer != peer)
+    return hold_claim(node, peer, from);
+  claims_.erase(x.name);
   auto was_alive = node.state == node_stage::alive;
   node.peer = peer;
   node.seen = {clock_.attended()};
@@ -92,6 +104,44 @@ void node_registry::handle(const std::string& peer,
     out_.answer(peer, from.request, control::done{});
   lifecycle_.retry_early_requests();
   placement_.place_waiting();
+}
+
+/// Returns whether the node speaks on the connection on which it registered.
+bool node_registry::is_heard(const node_record& node) const {
+  return node.state == node_stage::alive &&
+         !policy::is_silent(node.seen, clock_.attended(), options_.liveness);
+}
+
+/// Puts off a registration under the name, the process and the host of a node
+/// that is heard on another connection. A node that lost that connection falls
+/// silent on it, and nobody else can make it do so.
+void node_registry::hold_claim(const node_record& node, const std::string& peer,
+                               const control::envelope& from) {
+  auto held = claims_.contains(node.info.name);
+  claims_.insert_or_assign(node.info.name, std::pair{peer, from});
+  if (!held)
+    spdlog::warn("another connection claims to be node '{}', which is heard: "
+                 "its registration waits",
+                 node.info.name);
+  clock_.due_attended(silent_at(node));
+}
+
+/// Returns when the node will be silent, unless a message arrives before.
+time_point node_registry::silent_at(const node_record& node) const {
+  return node.seen.heard + options_.liveness.lost_after / 2;
+}
+
+void node_registry::take_claims() {
+  std::vector<std::pair<std::string, control::envelope>> due;
+  std::erase_if(claims_, [&](auto& entry) {
+    auto& [name, claim] = entry;
+    auto ready = !is_heard(state_.nodes.at(name));
+    if (ready)
+      due.push_back(std::move(claim));
+    return ready;
+  });
+  for (const auto& [peer, what] : due)
+    handle(peer, what, std::get<control::register_node>(what.body));
 }
 
 /// Records the node's pGPUs, and moves sessions off one that failed.
@@ -152,6 +202,8 @@ void node_registry::reconcile_listed(const node_record& node,
   auto* session = state_.find(x.session);
   if (session == nullptr)
     return note_unclaimed(name, x);
+  if (x.epoch > session->epoch)
+    return fence_newer(name, *session, x);
   if (x.epoch < session->epoch ||
       (x.epoch == session->epoch && session->where.node != name))
     return lifecycle_.fence(name, x.session, x.epoch,
@@ -169,6 +221,24 @@ void node_registry::reconcile_listed(const node_record& node,
     placement_.give_lease(*session);
 }
 
+/// Stops a worker of an epoch that this manager gave nobody. A former manager
+/// may have given it without the client's knowledge, if the client adopted the
+/// session and this node is its own. The next epoch is above that one.
+void node_registry::fence_newer(const std::string& node,
+                                session_record& session,
+                                const control::running_session& x) {
+  lifecycle_.fence(node, x.session, x.epoch,
+                   "its worker on " + node + " has epoch " +
+                       std::to_string(x.epoch.value) +
+                       ", which nobody gave it");
+  if (!session.adopted || session.stage != session_stage::starting ||
+      session.where.node != node ||
+      !term_numbers::is_plausible(x.session, x.vgpu, x.epoch))
+    return;
+  session.epoch = x.epoch;
+  lifecycle_.displace(session, "its client does not know its worker", false);
+}
+
 /// Records a worker whose session has no record. After a restart its client
 /// soon claims it, or the session has no client any more.
 void node_registry::note_unclaimed(const std::string& node,
@@ -178,6 +248,16 @@ void node_registry::note_unclaimed(const std::string& node,
     return lifecycle_.fence(
         node, x.session, x.epoch,
         "no such session is recorded: its worker is stopped");
+  auto known = state_.unclaimed.find(x.session);
+  if (known != state_.unclaimed.end() && known->second.node != node &&
+      known->second.running.epoch >= x.epoch)
+    return lifecycle_.fence(node, x.session, x.epoch,
+                            "node " + known->second.node +
+                                " has a worker of this session too");
+  if (!term_numbers::is_plausible(x.session, x.vgpu, x.epoch) ||
+      state_.unclaimed.size() >= most_sessions)
+    return lifecycle_.fence(node, x.session, x.epoch,
+                            "no manager gives such a number");
   numbers_.note_numbers(x.session, x.vgpu);
   state_.unclaimed[x.session] = {node, x, until};
   clock_.due_attended(until);
@@ -188,19 +268,19 @@ void node_registry::note_unclaimed(const std::string& node,
 void node_registry::handle(const std::string& peer,
                            const control::envelope& from,
                            const control::node_beat& x) {
-  auto i = state_.nodes.find(peers_.node_of(peer));
-  accounts_.note_ended(x.ended);
-  if (i == state_.nodes.end() || i->second.peer != peer ||
-      i->second.state != node_stage::alive) {
-    // It was given up, or never registered, and must register again.
-    out_.answer(peer, from.request, control::beat_ack{x.number, 0});
-    return;
-  }
+  auto i = state_.nodes.find(registered(peer));
+  // It never registered, and keeps its last accounts until it has.
+  if (i == state_.nodes.end())
+    return out_.answer(peer, from.request, control::beat_ack{0, 0});
+  accounts_.note_ended(i->first, x.ended);
+  // It was given up, and must register again.
+  if (i->second.state != node_stage::alive)
+    return out_.answer(peer, from.request, control::beat_ack{x.number, 0});
   if (i->second.seen.closed)
     capacity_.nodes_changed();
   i->second.seen = {clock_.attended()};
   for (const auto& load : x.sessions) {
-    accounts_.note_use(load);
+    accounts_.note_use(i->first, load);
     auto* session = state_.find(load.session);
     if (session == nullptr || load.epoch != session->epoch)
       continue;
@@ -224,10 +304,10 @@ session_record* node_registry::session_at(const std::string& node,
 
 void node_registry::handle(const std::string& peer, const control::envelope&,
                            const control::worker_started& x) {
-  auto name = peers_.node_of(peer);
+  auto name = registered(peer);
   auto* session = session_at(name, x.session, x.epoch);
   if (session == nullptr) {
-    if (x.failure.empty())
+    if (x.failure.empty() && !name.empty())
       lifecycle_.fence(
           name, x.session, x.epoch,
           "a worker started too late: the session has another epoch");
@@ -246,7 +326,7 @@ void node_registry::handle(const std::string& peer, const control::envelope&,
 
 void node_registry::handle(const std::string& peer, const control::envelope&,
                            const control::worker_exited& x) {
-  auto* session = session_at(peers_.node_of(peer), x.session, x.epoch);
+  auto* session = session_at(registered(peer), x.session, x.epoch);
   if (session == nullptr)
     return;
   if (placement_.checkpointed_worker_lost(*session, printable(x.how)) ||
@@ -274,6 +354,13 @@ void node_registry::handle(const std::string& peer,
 
 // -- nodes go -----------------------------------------------------------------
 
+std::string node_registry::registered(const std::string& peer) const {
+  auto name = peers_.node_of(peer);
+  auto i = state_.nodes.find(name);
+  return i != state_.nodes.end() && i->second.peer == peer ? name
+                                                           : std::string{};
+}
+
 void node_registry::node_leaves(const std::string& name) {
   auto i = state_.nodes.find(name);
   if (i != state_.nodes.end() && i->second.state == node_stage::alive)
@@ -281,12 +368,14 @@ void node_registry::node_leaves(const std::string& name) {
 }
 
 void node_registry::connection_gone(const std::string& peer) {
+  std::erase_if(claims_, [&](const auto& x) { return x.second.first == peer; });
   for (auto& [name, node] : state_.nodes)
     if (node.peer == peer && node.state == node_stage::alive) {
       node.seen.closed = clock_.attended();
       capacity_.nodes_changed();
       clock_.due_attended(policy::lost_at(node.seen, options_.liveness));
     }
+  take_claims();
 }
 
 void node_registry::lose(node_record& node, node_stage state,
@@ -313,6 +402,7 @@ void node_registry::lose(node_record& node, node_stage state,
 // -- silence ------------------------------------------------------------------
 
 void node_registry::on_tick() {
+  take_claims();
   // A connection's messages are read before its silence is believed.
   if (looking_ == look::none && any_overdue(clock_.attended())) {
     looking_ = look::wanted;
@@ -381,6 +471,8 @@ bool node_registry::doubts_silence() const {
 }
 
 void node_registry::ask_for_ticks() const {
+  for (const auto& [name, claim] : claims_)
+    clock_.due_attended(silent_at(state_.nodes.at(name)));
   if (looking_ != look::none)
     return;
   for (const auto& [name, node] : state_.nodes) {

@@ -15,7 +15,9 @@
 #include "actors/manager/sessions/session_placement.hpp"
 #include "actors/manager/sessions/vgpu_settings.hpp"
 
+#include <map>
 #include <string>
+#include <utility>
 
 namespace vgpu {
 
@@ -44,6 +46,9 @@ public:
   void handle(const std::string& peer, const control::envelope& from,
               const control::inject_fault& x);
 
+  /// Returns the name of the node that registered on this connection; empty:
+  /// none did. A hello alone makes nobody a node.
+  std::string registered(const std::string& peer) const;
   /// Handles a node's goodbye.
   void node_leaves(const std::string& name);
   /// Handles a closed connection, which may be a node's.
@@ -59,11 +64,18 @@ public:
   void ask_for_ticks() const;
 
 private:
+  bool is_heard(const node_record& node) const;
+  void hold_claim(const node_record& node, const std::string& peer,
+                  const control::envelope& from);
+  time_point silent_at(const node_record& node) const;
+  void take_claims();
   void take_inventory(node_record& node, const control::register_node& x);
   void leave_failed_pgpu(const std::string& node, std::uint32_t ordinal);
   void reconcile(const node_record& node, const control::register_node& x);
   void reconcile_listed(const node_record& node,
                         const control::running_session& x);
+  void fence_newer(const std::string& node, session_record& session,
+                   const control::running_session& x);
   void note_unclaimed(const std::string& node,
                       const control::running_session& x);
   void lose(node_record& node, node_record::stage state,
@@ -87,6 +99,9 @@ private:
   vgpu_settings& settings_;
   idle_reclaimer& reclaimer_;
 
+  /// Holds the connection and the message of registrations that wait until the
+  /// node of that name is not heard any more, by name.
+  std::map<std::string, std::pair<std::string, control::envelope>> claims_;
   /// Says how far the reading of the link is that precedes a judgement.
   enum class look { none, wanted, under_way };
   look looking_ = look::none;

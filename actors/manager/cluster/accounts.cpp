@@ -1,5 +1,6 @@
 #include "actors/manager/cluster/accounts.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
 #include "actors/records/records_json.hpp"
 
@@ -17,6 +18,12 @@ namespace {
 /// Says how often the use of running sessions is written down. Nodes report the
 /// rest again to the next manager.
 constexpr auto save_every = std::chrono::seconds{10};
+constexpr std::size_t most_served = 262'144;
+/// Says for how long nodes may report the ends of workers that they had under a
+/// former manager.
+constexpr auto former_reports_for = std::chrono::seconds{30};
+/// Is how far clocks may differ, and how long a worker may have been prepared.
+constexpr auto tolerance = std::chrono::seconds{30};
 constexpr std::size_t longest_label = 128;
 
 constexpr std::array<std::string_view, 4> account_kinds{"vm", "user", "program",
@@ -49,6 +56,46 @@ accounts::~accounts() {
 void accounts::open(const session_record& x) {
   book_.open(x.id,
              {x.vgpu, vm_of(x), label(x.program.user), label(x.program.name)});
+  serve(x, clock_.now());
+}
+
+void accounts::serve(const session_record& x, std::optional<time_point> since) {
+  serving_key key{x.id, x.epoch};
+  serving now{x.where.node, std::max<std::size_t>(x.where.pgpus.size(), 1),
+              since};
+  if (served_.insert_or_assign(key, std::move(now)).second)
+    serving_order_.push_back(key);
+  while (serving_order_.size() > most_served) {
+    served_.erase(serving_order_.front());
+    serving_order_.pop_front();
+  }
+}
+
+/// Returns null where another node, or none, has the session in that epoch.
+const accounts::serving*
+accounts::find_serving(const std::string& node,
+                       const control::session_load& x) {
+  auto i = served_.find({x.session, x.epoch});
+  auto session = state_.sessions.find(x.session);
+  if (i == served_.end() && session != state_.sessions.end() &&
+      session->second.epoch == x.epoch && session->second.where.node == node) {
+    if (!book_.knows(x.session))
+      open(session->second);
+    serve(session->second, std::nullopt);
+    i = served_.find({x.session, x.epoch});
+  }
+  return i != served_.end() && i->second.node == node ? &i->second : nullptr;
+}
+
+/// Cuts a report to the time that the devices had since the epoch began.
+control::usage accounts::within(const serving& by, control::usage told) const {
+  if (!by.since)
+    return told;
+  auto had = std::chrono::nanoseconds{clock_.now() - *by.since + tolerance};
+  auto most = static_cast<std::uint64_t>(had.count()) * by.devices;
+  told.device_ns = std::min(told.device_ns, most);
+  told.replay_ns = std::min(told.replay_ns, most);
+  return told;
 }
 
 void accounts::close(session_id id) {
@@ -56,19 +103,30 @@ void accounts::close(session_id id) {
   save(id);
 }
 
-void accounts::note_use(const control::session_load& x) {
-  if (auto i = state_.sessions.find(x.session);
-      i != state_.sessions.end() && !book_.knows(x.session))
-    open(i->second);
-  if (!book_.report(x.session, x.epoch, x.usage, wall_time_()) || save_at_)
+void accounts::note_use(const std::string& node,
+                        const control::session_load& x) {
+  auto* by = find_serving(node, x);
+  auto former = by == nullptr && !served_.contains({x.session, x.epoch}) &&
+                clock_.now() < clock_.started() + former_reports_for;
+  if (by == nullptr && !former) {
+    if (auto before = foreign_.admits(node, clock_.now()))
+      spdlog::warn("node '{}' reports use of session {} in epoch {}, which it "
+                   "does not have{}",
+                   printable(node), x.session.value, x.epoch.value,
+                   note_suppressed(*before));
+    return;
+  }
+  auto used = by != nullptr ? within(*by, x.usage) : x.usage;
+  if (!book_.report(x.session, x.epoch, used, wall_time_()) || save_at_)
     return;
   save_at_ = clock_.now() + save_every;
   clock_.due(*save_at_);
 }
 
-void accounts::note_ended(const std::vector<control::session_load>& ended) {
+void accounts::note_ended(const std::string& node,
+                          const std::vector<control::session_load>& ended) {
   for (const auto& x : ended) {
-    note_use(x);
+    note_use(node, x);
     save(x.session);
   }
 }

@@ -79,8 +79,27 @@ void outbox::publish(control::event what) {
   serve_waiters();
 }
 
+/// Returns whether the peer is the node that the event names, the client of the
+/// event's session, or anybody who names neither.
+bool outbox::may_report(const std::string& peer,
+                        const control::event& x) const {
+  if (auto i = state_.nodes.find(x.node);
+      i != state_.nodes.end() && i->second.peer == peer)
+    return true;
+  if (!x.session)
+    return x.node.empty();
+  auto i = state_.sessions.find(x.session);
+  return i != state_.sessions.end() && i->second.client_peer == peer;
+}
+
 void outbox::handle(const std::string& peer, const control::envelope& from,
                     const control::event& x) {
+  if (!may_report(peer, x))
+    return refuse(peer, from,
+                  {fault_kind::refused,
+                   "an event of this connection is about its own node or "
+                   "sessions, not about session " +
+                       std::to_string(x.session.value)});
   auto what = x;
   what.kind.resize(std::min(what.kind.size(), longest_kind));
   what.text.resize(std::min(what.text.size(), longest_event));

@@ -66,7 +66,9 @@ status term_numbers::take_numbers(session_record& to) {
 
 /// Notes the numbers, except in an elected leader, which knows its own numbers.
 void term_numbers::note_numbers(session_id session, vgpu_id vgpu) {
-  if (right_.term != 0)
+  // Numbers after a noted one must be plausible for a long time.
+  constexpr auto most = implausible / 2;
+  if (right_.term != 0 || session.value >= most || vgpu.value >= most)
     return;
   last_session_ = std::max(last_session_, session.value);
   last_vgpu_ = std::max(last_vgpu_, vgpu.value);

@@ -44,6 +44,14 @@ public:
   /// not know.
   void note_numbers(session_id session, vgpu_id vgpu);
 
+  /// Returns whether a manager may have given a session these numbers. A peer
+  /// that names larger ones would make the numbers that follow wrap around.
+  static bool is_plausible(session_id session, vgpu_id vgpu,
+                           vgpu::epoch x) noexcept {
+    return session.value < implausible && vgpu.value < implausible &&
+           x.value < implausible;
+  }
+
   /// Returns whether nodes of the former leader, or of this manager's earlier
   /// life, may still register.
   bool nodes_may_come() const;
@@ -56,6 +64,8 @@ public:
   const mandate& right() const noexcept { return right_; }
 
 private:
+  static constexpr std::uint64_t implausible = std::uint64_t{1} << 62;
+
   const manager_options& options_;
   manager_clock& clock_;
   cluster_state& state_;

@@ -20,6 +20,10 @@ void session_adoption::handle(const std::string& peer,
   if (!x.session || !x.epoch)
     return out_.refuse(peer, from,
                        {fault_kind::usage, "adopt names no session"});
+  if (!term_numbers::is_plausible(x.session, x.vgpu, x.epoch))
+    return out_.refuse(
+        peer, from,
+        {fault_kind::usage, "adopt names numbers that no manager gives"});
   auto* session = find_or_add(peer, from, x);
   if (session == nullptr)
     return;
@@ -27,13 +31,6 @@ void session_adoption::handle(const std::string& peer,
   auto same_client = session->client == from.from;
   session->client = from.from;
   session->request = from.request;
-  if (x.epoch > session->epoch ||
-      (x.epoch == session->epoch && session->token() == 0)) {
-    // This manager's store is older than the client's lease, or only the node
-    // has reported it.
-    session->epoch = x.epoch;
-    session->tokens[x.epoch.value] = x.token;
-  }
   auto has_state = x.suspended && x.epoch == session->epoch;
   if (has_state && !x.process_checkpointed)
     session->released_epoch = x.epoch;
@@ -66,9 +63,8 @@ session_record* session_adoption::find_or_add(const std::string& peer,
 status session_adoption::check_token(const session_record& x,
                                      const control::adopt& claim) const {
   auto known = x.tokens.find(claim.epoch.value);
-  if (claim.epoch > x.epoch || (claim.epoch == x.epoch && x.token() == 0))
-    return {};
-  if (known == x.tokens.end() || known->second != claim.token)
+  if (known == x.tokens.end() || known->second == 0 ||
+      known->second != claim.token)
     return fault{fault_kind::refused, "the token for session " +
                                           std::to_string(x.id.value) +
                                           " is not the lease's"};
@@ -160,7 +156,8 @@ session_record* session_adoption::add_unknown(const std::string& peer,
                                               const control::adopt& x) {
   auto worker = state_.unclaimed.find(x.session);
   auto known = worker != state_.unclaimed.end();
-  auto runs = known && worker->second.running.epoch == x.epoch;
+  auto runs = known && worker->second.running.epoch == x.epoch &&
+              worker->second.node == x.node;
   auto young = clock_.now() < clock_.started() + options_.restart_grace;
   // Without its worker or its state, only the journal can recover a session.
   if (!runs && !young && (!x.suspended || x.process_checkpointed) &&

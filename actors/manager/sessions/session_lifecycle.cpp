@@ -170,28 +170,13 @@ void session_lifecycle::client_gone(const std::string& peer) {
     }
 }
 
-/// Gives the client's sessions their grace again. The client does not adopt
-/// those that ended meanwhile, and the grace ends them.
-void session_lifecycle::client_back(const std::string& peer,
-                                    const std::string& name) {
+/// Ends what the client asks for anew. A name alone proves nothing, so sessions
+/// with a lease wait until somebody adopts them with their token.
+void session_lifecycle::client_back(const std::string& name) {
   std::vector<session_id> asked_anew;
   for (auto& [id, x] : state_.sessions)
-    if (x.client == name && x.client_peer.empty()) {
-      if (!x.had_lease) {
-        asked_anew.push_back(id);
-        continue;
-      }
-      bind_client(x, peer);
-      x.orphan_until = clock_.attended() + options_.client_grace;
-      clock_.due_attended(*x.orphan_until);
-      if (x.stage == session_stage::running)
-        placement_.give_lease(x);
-      // A session that was swapped out gets its turn when it is known since
-      // when it waits.
-      else if (x.stage == session_stage::waiting &&
-               !(x.swapping.from_former_manager && x.preempted))
-        placement_.place(x);
-    }
+    if (x.client == name && x.client_peer.empty() && !x.had_lease)
+      asked_anew.push_back(id);
   for (auto id : asked_anew)
     end(id, "its client asks for it anew");
 }

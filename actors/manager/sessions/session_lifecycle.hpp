@@ -52,7 +52,7 @@ public:
   void client_gone(const std::string& peer);
   /// Handles a client that connected again under the same name. It adopts the
   /// sessions for which it has leases, and asks anew for the others.
-  void client_back(const std::string& peer, const std::string& name);
+  void client_back(const std::string& name);
 
   // -- workers come and go ----------------------------------------------------
 

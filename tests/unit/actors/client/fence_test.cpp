@@ -8,7 +8,11 @@
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 
+#include <csignal>
+
 #include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using namespace vgpu;
@@ -107,6 +111,52 @@ data::checkpointed write_empty_state(int file, std::uint64_t order) {
   return {.bytes = *bytes, .order = order};
 }
 
+/// Is a process of the given name that listens on a worker's socket.
+class listening_process {
+public:
+  explicit listening_process(const char* comm)
+      : name_("vgpu-worker-7-" + std::to_string(::getpid())) {
+    int ready[2];
+    BOOST_REQUIRE(::pipe(ready) == 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::prctl(PR_SET_NAME, comm);
+      auto listener = listen_abstract(name_);
+      char told = listener.ok() ? 'y' : 'n';
+      (void)!::write(ready[1], &told, 1);
+      for (;;)
+        ::pause();
+    }
+    ::close(ready[1]);
+    char told = 'n';
+    BOOST_REQUIRE(::read(ready[0], &told, 1) == 1);
+    BOOST_REQUIRE(told == 'y');
+    ::close(ready[0]);
+  }
+  listening_process(const listening_process&) = delete;
+  listening_process& operator=(const listening_process&) = delete;
+  ~listening_process() {
+    if (ended_)
+      return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+
+  /// Returns whether it was ended, which whoever ended it has waited for.
+  bool ended() {
+    ended_ = ended_ || ::waitpid(pid_, nullptr, WNOHANG) == pid_;
+    return ended_;
+  }
+
+  const std::string& name() const noexcept { return name_; }
+
+private:
+  std::string name_;
+  pid_t pid_ = 0;
+  bool ended_ = false;
+};
+
 struct attempt {
   const char* name;
   std::uint64_t epoch;
@@ -121,6 +171,25 @@ const attempt attempts[] = {
     {"the client", 3, true}};
 
 } // namespace
+
+BOOST_AUTO_TEST_SUITE(fences_of_processes)
+
+BOOST_AUTO_TEST_CASE(only_a_worker_is_ended) {
+  listening_process bystander{"editor"};
+  auto refused = end_worker(bystander.name(), 10s);
+  BOOST_TEST(!refused.ok());
+  BOOST_TEST(refused.why().what.find("no worker") != std::string::npos);
+  BOOST_TEST(!bystander.ended());
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_is_ended_and_is_dead_then) {
+  listening_process worker{"vgpu-worker"};
+  BOOST_TEST(end_worker(worker.name(), 10s).ok());
+  BOOST_TEST(worker.ended());
+  BOOST_TEST(end_worker(worker.name(), 10s).ok());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_FIXTURE_TEST_SUITE(fences, world)
 

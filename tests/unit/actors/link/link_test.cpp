@@ -3,10 +3,12 @@
 #include "actors/link/link_socket.hpp"
 #include "actors/link/log.hpp"
 #include "actors/link/system.hpp"
+#include "actors/link/unhandled.hpp"
 
 #include <boost/test/unit_test.hpp>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -16,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -414,6 +417,43 @@ BOOST_AUTO_TEST_CASE(a_peer_that_does_not_read_fills_only_its_own_queue) {
   auto busy = raw(a.endpoint);
   busy.send(control::encode({"y", 1, control::done{}}), zmq::send_flags::none);
   BOOST_TEST(a.next<incoming_ptr>()->what.from == "y");
+}
+
+BOOST_AUTO_TEST_CASE(a_connection_without_a_word_ends) {
+  side a{system, zmq, server()};
+  unique_fd silent{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+  where.sin_port = ::htons(static_cast<std::uint16_t>(
+      std::stoul(a.endpoint.substr(a.endpoint.rfind(':') + 1))));
+  BOOST_REQUIRE(::connect(silent.get(), reinterpret_cast<sockaddr*>(&where),
+                          sizeof where) == 0);
+  timeval longest{std::chrono::seconds{patience}.count(), 0};
+  BOOST_REQUIRE(::setsockopt(silent.get(), SOL_SOCKET, SO_RCVTIMEO, &longest,
+                             sizeof longest) == 0);
+  std::array<char, 256> greeting{};
+  ssize_t got = 1;
+  while (got > 0)
+    got = ::recv(silent.get(), greeting.data(), greeting.size(), 0);
+  auto ended = got == 0 || errno == ECONNRESET;
+  BOOST_TEST(ended);
+}
+
+BOOST_AUTO_TEST_CASE(a_link_waits_for_a_consumer_that_is_late) {
+  side a{system, zmq, server()};
+  auto eager = raw(a.endpoint);
+  constexpr std::size_t more = 100;
+  for (std::size_t i = 0; i < unhandled::most + more; ++i)
+    eager.send(control::encode({"x", i, control::done{}}),
+               zmq::send_flags::none);
+  std::vector<incoming_ptr> held;
+  while (held.size() < unhandled::most)
+    held.push_back(a.next<incoming_ptr>());
+  BOOST_TEST(!a.next_within<incoming_ptr>(300ms));
+  held.clear();
+  for (std::size_t i = 0; i < more; ++i)
+    BOOST_TEST(a.next<incoming_ptr>()->what.request == unhandled::most + i);
 }
 
 BOOST_AUTO_TEST_CASE(a_bad_endpoint_is_named) {

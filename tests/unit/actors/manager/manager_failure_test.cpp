@@ -267,6 +267,122 @@ BOOST_AUTO_TEST_CASE(a_name_belongs_to_one_node) {
   BOOST_TEST(status()["nodes"][0]["pid"] == 999);
 }
 
+BOOST_AUTO_TEST_CASE(a_node_that_is_heard_is_not_replaced) {
+  join("a");
+  auto first = open("a");
+  // The stranger knows what the real node tells everybody.
+  auto forged = inventory("a");
+  forged.sessions = {{first.session,
+                      {first.epoch.value + 1},
+                      first.vgpu,
+                      first.pgpus,
+                      {"tcp://stranger", "@stranger", "h"},
+                      66}};
+  join(forged, "n-stranger");
+  live(5s, {"a"});
+  BOOST_TEST(!leased());
+  BOOST_TEST(status()["vgpus"][0]["sessions"][0]["epoch"] == 1);
+  say("c", "client/c", suspect{first.session, first.epoch, "silent"});
+  BOOST_TEST(ordered("a").has_value());
+  BOOST_TEST(!ordered("stranger"));
+}
+
+BOOST_AUTO_TEST_CASE(a_hello_alone_makes_nobody_a_node) {
+  join("a");
+  auto first = open("a");
+  connect("d");
+  ask({}, "d");
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  auto stranger = [&](body what) {
+    say("stranger", "node/a", std::move(what), 1);
+  };
+  stranger(hello{1, 1, "t", role::node});
+  stranger(worker_started{order->session, order->epoch, endpoints("stranger"),
+                          66, ""});
+  BOOST_TEST(!leased("d", 5));
+  stranger(worker_exited{first.session, first.epoch, "signal 9", false});
+  stranger(shutdown{});
+  control::session_load stolen;
+  stolen.session = first.session;
+  stolen.epoch = first.epoch;
+  stolen.usage.device_ns = 1'000'000'000;
+  stranger(node_beat{"a", 7, {stolen}, {stolen}});
+  auto ack = take<beat_ack>(out, "stranger");
+  BOOST_REQUIRE(ack);
+  BOOST_TEST(ack->first.number == 0u);
+  BOOST_TEST(!dead(chief));
+  BOOST_TEST(!leased());
+  BOOST_TEST(status()["nodes"][0]["state"] == "alive");
+  started("a", *order);
+  BOOST_TEST(leased("d", 5).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_node_may_reconnect_before_its_old_connection_is_lost) {
+  join("a");
+  auto first = open("a");
+  auto back = inventory("a");
+  back.sessions = {
+      {first.session, first.epoch, first.vgpu, first.pgpus, first.worker, 77}};
+  join(back, "n-a2");
+  BOOST_TEST(!take<done>(out, "n-a2").has_value());
+  advance(300ms);
+  BOOST_TEST(take<done>(out, "n-a2").has_value());
+  say("n-a2", "node/a", node_beat{"a", 1, {}});
+  advance(300ms);
+  BOOST_TEST(count("node-lost") == 0u);
+  BOOST_TEST(!leased());
+  BOOST_TEST(status()["vgpus"][0]["sessions"][0]["epoch"] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_node_does_not_raise_a_sessions_epoch) {
+  join("a");
+  auto first = open("a");
+  for (auto epoch : {first.epoch.value + 1, ~std::uint64_t{0}}) {
+    auto liar = inventory("b");
+    liar.sessions = {
+        {first.session, {epoch}, first.vgpu, first.pgpus, endpoints("b"), 66}};
+    join(liar);
+    BOOST_TEST(take<stop_worker>(out, "n-b").has_value());
+    BOOST_TEST(!leased());
+    BOOST_TEST(status()["vgpus"][0]["sessions"][0]["epoch"] == 1);
+    BOOST_TEST(status()["vgpus"][0]["sessions"][0]["node"] == "a");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(only_a_sessions_node_may_account_for_it) {
+  join("a");
+  auto first = open("a");
+  join("b");
+  control::session_load stolen;
+  stolen.session = first.session;
+  stolen.epoch = first.epoch;
+  stolen.usage.device_ns = 86'400'000'000'000;
+  auto used = [&]() -> double {
+    say("cmd", "command/1", hello{1, 1, "t", role::command});
+    say("cmd", "command/1", usage_request{0, "user"}, 9);
+    auto got = take<status_text>(out, "cmd");
+    BOOST_REQUIRE(got);
+    auto all = nlohmann::json::parse(got->first.json);
+    double sum = 0;
+    for (auto& row : all.at("entries"))
+      sum += row.at("device_seconds").get<double>();
+    return sum;
+  };
+  live(10s, {"a", "b"});
+  say("n-b", "node/b", node_beat{"b", 2, {stolen}, {stolen}});
+  BOOST_TEST(used() == 0.0);
+  // Its own node may report the time that its device had.
+  say("n-a", "node/a", node_beat{"a", 2, {stolen}});
+  BOOST_TEST(used() >= 10.0);
+  BOOST_TEST(used() < 60.0);
+  stolen.epoch = {first.epoch.value + 1};
+  live(60s, {"a", "b"});
+  auto before = used();
+  say("n-a", "node/a", node_beat{"a", 3, {}, {stolen}});
+  BOOST_TEST(used() == before);
+}
+
 BOOST_AUTO_TEST_CASE(the_sessions_of_a_lost_client_are_closed) {
   join("a");
   open("a");
@@ -284,8 +400,8 @@ BOOST_AUTO_TEST_CASE(a_client_that_reconnects_in_time_keeps_its_sessions) {
   tell(chief, test::gone("c"));
   live(3s, {"a"});
   say("c2", "client/c", hello{1, 1, "t", role::client});
-  BOOST_CHECK(leased("c2")->epoch == first.epoch);
   say("c2", "client/c", adoption(first), 6);
+  BOOST_CHECK(leased("c2", 6)->epoch == first.epoch);
   live(10s, {"a"});
   BOOST_TEST(count("session-closed") == 0u);
 }
@@ -318,8 +434,6 @@ BOOST_AUTO_TEST_CASE(sessions_outlive_the_manager) {
   join(back);
   BOOST_TEST(!take<stop_worker>(out, "n-a").has_value());
   connect();
-  // The client gets its sessions by its name. It may also claim them.
-  BOOST_CHECK(leased()->epoch == first.epoch);
   claim(first, "c", 8);
   BOOST_CHECK(leased("c", 8)->worker == first.worker);
   live(20s, {"a"});
@@ -342,12 +456,88 @@ BOOST_AUTO_TEST_CASE(another_client_needs_the_token) {
   BOOST_TEST(leased("d", 9).has_value());
 }
 
+BOOST_AUTO_TEST_CASE(a_higher_epoch_needs_a_token_too) {
+  join("a");
+  auto first = open("a");
+  connect("d");
+  for (auto epoch : {first.epoch.value + 1, ~std::uint64_t{0}}) {
+    auto forged = first;
+    forged.epoch = {epoch};
+    claim(forged, "d", 8);
+    BOOST_TEST(refused("d") != "");
+    BOOST_TEST(!leased("d", 8));
+  }
+  // The session still works.
+  say("c", "client/c", suspect{first.session, first.epoch, "silent"});
+  live(100ms, {"a"});
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->epoch.value == first.epoch.value + 1);
+}
+
+BOOST_AUTO_TEST_CASE(an_invented_number_wraps_no_numbers) {
+  join("a");
+  connect();
+  for (std::uint64_t number : {~0ull, 1ull << 62}) {
+    lease invented;
+    invented.session = {number};
+    invented.vgpu = {number};
+    invented.epoch = {1};
+    claim(invented);
+    BOOST_TEST(refused("c").find("numbers") != std::string::npos);
+  }
+  auto liar = inventory("b");
+  liar.sessions = {{{~0ull}, {1}, {~0ull}, {0}, endpoints("b"), 66}};
+  join(liar);
+  ask();
+  auto order = ordered("a");
+  if (!order)
+    order = ordered("b");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->session.value == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_clients_name_gets_no_leases) {
+  join("a");
+  auto first = open("a");
+  tell(chief, test::gone("c"));
+  say("stranger", "client/c", hello{1, 1, "t", role::client});
+  BOOST_TEST(!leased("stranger"));
+  say("stranger", "client/c",
+      close_session{first.session, first.epoch, "over"});
+  BOOST_TEST(refused("stranger") != "");
+  // Nor does it keep the session from its end.
+  live(5100ms, {"a"});
+  BOOST_TEST(count("session-closed") == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(only_its_own_client_reports_about_a_session) {
+  join("a");
+  auto first = open("a");
+  connect("d");
+  event made_up;
+  made_up.kind = "session-lost";
+  made_up.session = first.session;
+  say("d", "client/d", made_up, 1);
+  BOOST_TEST(refused("d") != "");
+  BOOST_TEST(count("session-lost") == 0u);
+  made_up.session = {};
+  made_up.node = "a";
+  say("d", "client/d", made_up, 1);
+  BOOST_TEST(refused("d") != "");
+  made_up.session = first.session;
+  say("c", "client/c", made_up, 1);
+  say("n-a", "node/a", made_up, 1);
+  BOOST_TEST(count("session-lost") == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(a_node_that_does_not_return_is_lost) {
   join("a");
   auto first = open("a");
   restart();
   connect();
-  BOOST_TEST(leased().has_value());
+  claim(first);
+  BOOST_TEST(leased("c", 6).has_value());
   join("b");
   live(2100ms, {"b"});
   auto order = ordered("b");
@@ -360,7 +550,8 @@ BOOST_AUTO_TEST_CASE(a_worker_that_died_during_a_restart_is_replaced) {
   auto first = open("a");
   restart();
   connect();
-  BOOST_TEST(leased().has_value());
+  claim(first);
+  BOOST_TEST(leased("c", 6).has_value());
   join("a"); // without any session
   auto order = ordered("a");
   BOOST_REQUIRE(order);

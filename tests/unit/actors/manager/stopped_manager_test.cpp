@@ -128,7 +128,15 @@ BOOST_AUTO_TEST_CASE(a_client_may_come_back_after_the_managers_own_pause) {
   live(500ms, nodes);
   BOOST_TEST(count("session-closed") == 0u);
   say("c2", "client/c", hello{1, 1, "t", role::client});
-  BOOST_TEST(leased("c2").has_value());
+  const auto& order = orders.at("n0");
+  lease mine;
+  mine.session = order.session;
+  mine.vgpu = order.vgpu;
+  mine.epoch = order.epoch;
+  mine.token = order.token;
+  mine.node = "n0";
+  say("c2", "client/c", adoption(mine), 6);
+  BOOST_TEST(leased("c2", 6).has_value());
   tell(chief, test::gone("c2"));
   live(5100ms, nodes);
   BOOST_TEST(count("session-closed") == 1u);
