@@ -1,6 +1,8 @@
 #include "nodes/sandbox/call_filter.hpp"
 
 #ifdef VGPU_SECCOMP
+#include "nodes/sandbox/sanitizers.hpp"
+
 #include <fcntl.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -103,13 +105,14 @@ public:
       : context_(::seccomp_init(otherwise), &::seccomp_release) {
     if (!context_)
       error_ = -ENOMEM;
-    set(SCMP_FLTATR_CTL_TSYNC, 1);
+    if (error_ == 0)
+      note(::seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_TSYNC, 1));
     // By default, older kernels slow down all memory reads of a process with a
     // filter (speculative store bypass). A worker executes a session's
     // instructions by itself and has nothing in memory that is not the
-    // session's.
-    set(SCMP_FLTATR_CTL_SSB, 1);
-    set(SCMP_FLTATR_CTL_OPTIMIZE, 2);
+    // session's. Kernels and libraries without these two do without.
+    (void)::seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_SSB, 1);
+    (void)::seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2);
   }
 
   template <class... Tests>
@@ -133,10 +136,6 @@ public:
   int load() { return error_ != 0 ? error_ : ::seccomp_load(context_.get()); }
 
 private:
-  void set(scmp_filter_attr what, std::uint32_t to) {
-    if (error_ == 0)
-      note(::seccomp_attr_set(context_.get(), what, to));
-  }
   void note(int code) {
     if (error_ == 0)
       error_ = code;
@@ -208,16 +207,6 @@ int refuse_attacks() {
   // TIOCSTI types into the terminal from which the node was started.
   out.rule(refused, "ioctl", SCMP_A1(SCMP_CMP_EQ, TIOCSTI));
   return out.load();
-}
-
-/// Tells whether this program is built with a sanitizer, whose run-time library
-/// makes calls of its own.
-constexpr bool is_sanitized() noexcept {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return true;
-#else
-  return false;
-#endif
 }
 
 } // namespace

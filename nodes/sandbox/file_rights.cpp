@@ -1,5 +1,6 @@
 #include "nodes/sandbox/file_rights.hpp"
 
+#include "nodes/sandbox/sanitizers.hpp"
 #include "schema/log/session_area.hpp"
 
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
+#include <string_view>
 
 namespace vgpu {
 
@@ -130,14 +132,26 @@ void permit_programs(rules& to) {
     to.permit(x, may_read);
 }
 
-/// Calls `f` for each folder of a variable such as LD_LIBRARY_PATH.
+/// Calls `f` for each part of a variable such as LD_LIBRARY_PATH.
 template <class F>
-void each_folder_of(const char* variable, F f) {
+void each_part_of(const char* variable, F f) {
   const auto* value = ::getenv(variable);
   std::istringstream all{value != nullptr ? value : ""};
   for (std::string x; std::getline(all, x, ':');)
     if (!x.empty())
       f(x);
+}
+
+/// Permits the reports of a sanitizer, which would be lost otherwise.
+void permit_reports(rules& to) {
+  for (const auto* variable : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"})
+    each_part_of(variable, [&](const std::string& option) {
+      constexpr std::string_view name = "log_path=";
+      if (option.starts_with(name))
+        to.permit(
+            option.substr(name.size(), option.rfind('/') + 1 - name.size()),
+            keep_files);
+    });
 }
 
 /// Returns where the driver keeps compiled kernels, as its manual says.
@@ -155,8 +169,8 @@ void permit_nvidia(rules& to) {
     to.permit(x, read_write);
   for (const auto* x : {"/etc", "/run", "/opt", "/var/run"})
     to.permit(x, programs);
-  each_folder_of("LD_LIBRARY_PATH",
-                 [&](const auto& x) { to.permit(x, programs); });
+  each_part_of("LD_LIBRARY_PATH",
+               [&](const auto& x) { to.permit(x, programs); });
   if (const auto* chosen = ::getenv("VGPU_NVIDIA_DRIVER")) {
     std::string path{chosen};
     to.permit(path.substr(0, path.rfind('/')), programs);
@@ -192,6 +206,8 @@ void restrict_files(const sandbox_needs& needs, sandbox_report& report) {
   permit_programs(to);
   if (needs.nvidia)
     permit_nvidia(to);
+  if (is_sanitized())
+    permit_reports(to);
   if (needs.tcp_port)
     to.permit_port(0); // the kernel chooses
   if (!needs.socket_folder.empty())

