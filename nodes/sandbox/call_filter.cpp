@@ -73,9 +73,8 @@ sysinfo times uname
 /// memfd_create and clone.
 constexpr std::string_view calls_of_attackers = R"(
 # Other processes.
-ptrace process_vm_writev process_madvise process_mrelease kcmp pidfd_getfd
-pidfd_send_signal rt_sigqueueinfo rt_tgsigqueueinfo tkill migrate_pages
-move_pages
+process_madvise process_mrelease pidfd_send_signal rt_sigqueueinfo
+rt_tgsigqueueinfo tkill migrate_pages move_pages
 # Namespaces and mounts.
 setns unshare mount umount2 move_mount open_tree fsopen fsconfig fsmount
 fspick mount_setattr pivot_root chroot mknod mknodat name_to_handle_at
@@ -96,6 +95,12 @@ semget semop semctl semtimedop shmget shmat shmctl shmdt
 setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid
 setgroups capset personality
 )";
+
+/// Gives the calls that reach into another process. NVIDIA's driver may need
+/// them in the helper that checkpoints its worker, so they are left to a worker
+/// that can reach no process but itself and its helpers (file_rights.hpp).
+constexpr std::string_view calls_of_tracers =
+    "ptrace process_vm_writev pidfd_getfd kcmp";
 
 /// Builds a filter. A rule that the kernel's headers do not know is left out,
 /// because the kernel does not have such a call either.
@@ -189,14 +194,18 @@ int permit_cpu_device() {
   // The C library falls back to clone where clone3, whose arguments no filter
   // can see, is missing.
   out.rules(refused, calls_of_attackers);
+  out.rules(refused, calls_of_tracers);
   return out.load();
 }
 
-int refuse_attacks() {
+int refuse_attacks(bool may_trace) {
   filter out{SCMP_ACT_ALLOW};
   out.rules(refused, calls_of_attackers);
   auto self = static_cast<scmp_datum_t>(::getpid());
-  out.rule(refused, "process_vm_readv", SCMP_A0(SCMP_CMP_NE, self));
+  if (!may_trace) {
+    out.rules(refused, calls_of_tracers);
+    out.rule(refused, "process_vm_readv", SCMP_A0(SCMP_CMP_NE, self));
+  }
   out.rule(refused, "tgkill", SCMP_A0(SCMP_CMP_NE, self));
   out.rule(refused, "kill", SCMP_A0(SCMP_CMP_NE, self),
            SCMP_A1(SCMP_CMP_NE, 0));
@@ -212,8 +221,9 @@ int refuse_attacks() {
 } // namespace
 
 void restrict_system_calls(const sandbox_needs& needs, sandbox_report& report) {
-  auto code =
-      needs.nvidia || is_sanitized() ? refuse_attacks() : permit_cpu_device();
+  auto code = needs.nvidia || is_sanitized()
+                  ? refuse_attacks(report.gives("files"))
+                  : permit_cpu_device();
   if (code == 0)
     report.has("seccomp");
   else

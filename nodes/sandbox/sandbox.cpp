@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sstream>
@@ -52,6 +53,10 @@ void sandbox_report::has(std::string part) {
 
 void sandbox_report::lacks(const std::string& part, const std::string& why) {
   lacks_.push_back(part + " (" + why + ")");
+}
+
+bool sandbox_report::gives(const std::string& part) const {
+  return std::ranges::count(has_, part) != 0;
 }
 
 std::string sandbox_report::write() const {

@@ -13,6 +13,8 @@ class sandbox_report {
 public:
   void has(std::string part);
   void lacks(const std::string& part, const std::string& why);
+  /// Returns whether the process has this part.
+  bool gives(const std::string& part) const;
   /// Adds the parts of a report that write() returned.
   void read(const std::string& written);
   /// Returns the report with one part a line, for another process.
