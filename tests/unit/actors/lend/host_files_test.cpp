@@ -121,13 +121,14 @@ BOOST_AUTO_TEST_CASE(files_are_shown_and_hidden) {
 }
 
 BOOST_AUTO_TEST_CASE(the_client_opens_files_for_the_worker) {
+  // They have no copies of the sockets.
+  other_process program;
+  other_process worker;
   int ends[2];
   BOOST_REQUIRE(::socketpair(AF_UNIX,
                              SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
                              ends) == 0);
   files.opened_at(unique_fd{ends[0]});
-  other_process program;
-  other_process worker;
   auto answer = [&, client = unique_fd{ends[1]}] {
     pollfd item{client.get(), POLLIN, 0};
     while (::poll(&item, 1, -1) == 1 &&
