@@ -28,6 +28,15 @@ vgpu_system_library(zstd::zstd zstd.h zstd)
 vgpu_system_library(lz4::lz4 lz4.h lz4)
 vgpu_system_library(xxhash::xxhash xxhash.h xxhash)
 
+# Without it, workers have no filter of system calls, and the node says so.
+find_library(SECCOMP_LIBRARY seccomp)
+find_path(SECCOMP_INCLUDE_DIR seccomp.h)
+if(SECCOMP_LIBRARY AND SECCOMP_INCLUDE_DIR)
+  vgpu_system_library(seccomp::seccomp seccomp.h seccomp)
+else()
+  message(WARNING "libseccomp-dev is missing: workers get no system call filter")
+endif()
+
 # Of the toolkit we need the headers (cuda.h), nvcc for the examples, and
 # nothing to link.
 set(CUDA_TOOLKIT_ROOT "" CACHE PATH "Where the CUDA 13 toolkit lies")

@@ -1,6 +1,9 @@
 #include "actors/client/mapped_channel.hpp"
 
+#include "actors/lend/program_files.hpp"
 #include "actors/link/unix_socket.hpp"
+
+#include <sys/socket.h>
 
 #include <utility>
 #include <variant>
@@ -21,6 +24,14 @@ mapped_channel::open(const opened_session& opened, const session_lease& lease,
     descriptors.push_back(state->file.get());
   if (state && state->offered)
     descriptors.push_back(state->offered.get());
+  int ends[2] = {-1, -1};
+  hello.opens_files =
+      ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                   ends) == 0;
+  unique_fd files{ends[0]};
+  unique_fd asks{ends[1]};
+  if (hello.opens_files)
+    descriptors.push_back(asks.get());
   // A snapshot's file remains the newest snapshot until there is another.
   hello.adopt = state && !state->snapshot;
   auto sent = send_packet(
@@ -29,8 +40,8 @@ mapped_channel::open(const opened_session& opened, const session_lease& lease,
       descriptors);
   if (!sent)
     return nullptr;
-  return std::unique_ptr<mapped_channel>{
-      new mapped_channel{std::move(*socket), lease, listener}};
+  return std::unique_ptr<mapped_channel>{new mapped_channel{
+      std::move(*socket), std::move(files), opened, lease, listener}};
 }
 
 void mapped_channel::send_with(data::body what,
@@ -46,14 +57,26 @@ bool mapped_channel::add_to(std::vector<pollfd>& items) {
   item_ = items.size();
   // poll() ignores the descriptor of a closed socket, which is -1.
   items.push_back({socket_.get(), POLLIN, 0});
+  items.push_back({files_.get(), POLLIN, 0});
   return false;
 }
 
 void mapped_channel::note_ready(const std::vector<pollfd>& items, bool) {
   readable_ = items[item_].revents != 0;
+  asked_ = items[item_ + 1].revents != 0;
+}
+
+/// Opens files of the program for the worker, which may not look into other
+/// processes.
+void mapped_channel::open_files() {
+  if (!answer_program_file(files_.get(), opened_.area->control_fd(),
+                           peer_of(socket_.get())))
+    files_ = unique_fd{};
 }
 
 void mapped_channel::read() {
+  if (std::exchange(asked_, false) && socket_)
+    open_files();
   if (!std::exchange(readable_, false))
     return;
   while (socket_) {

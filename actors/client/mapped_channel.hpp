@@ -35,17 +35,24 @@ public:
   bool restored_unheard() override;
 
 private:
-  mapped_channel(unique_fd socket, const session_lease& lease,
+  mapped_channel(unique_fd socket, unique_fd files,
+                 const opened_session& opened, const session_lease& lease,
                  worker_listener& listener)
-      : socket_(std::move(socket)), lease_(lease), listener_(listener) {}
+      : socket_(std::move(socket)), files_(std::move(files)), opened_(opened),
+        lease_(lease), listener_(listener) {}
 
   void take(packet in);
+  void open_files();
 
   unique_fd socket_;
+  /// Brings the worker's questions for files of the program.
+  unique_fd files_;
+  const opened_session& opened_;
   const session_lease& lease_;
   worker_listener& listener_;
   std::size_t item_ = 0; // the socket's index in the poll items
   bool readable_ = false;
+  bool asked_ = false; // for a file
 };
 
 } // namespace vgpu

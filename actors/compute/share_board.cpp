@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
-#include <system_error>
 
 namespace vgpu {
 
@@ -25,31 +24,22 @@ result<mapping> map_all(int fd, std::uint64_t bytes) {
   return mapping{at, bytes};
 }
 
-void make_lock(pthread_mutex_t& lock) {
-  pthread_mutexattr_t attributes;
-  ::pthread_mutexattr_init(&attributes);
-  ::pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-  ::pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-  ::pthread_mutex_init(&lock, &attributes);
-  ::pthread_mutexattr_destroy(&attributes);
-}
-
 } // namespace
 
 // A step-by-step change of the table only updates accounts. A process that dies
 // within one leaves a number that is at most one turn old, and its seat is
 // freed next.
-share_board::guard::guard(layout& of) : of_(of) {
-  auto code = ::pthread_mutex_lock(&of_.lock);
-  if (code == EOWNERDEAD)
-    code = ::pthread_mutex_consistent(&of_.lock);
-  if (code != 0)
-    throw std::system_error{code, std::generic_category(),
-                            "the lock of a pGPU's board"};
+policy::share_table& share_board::take() const {
+  map()->lock.lock();
+  return copy_.take(map()->table);
 }
 
+share_board::guard::guard(const share_board& board)
+    : board_(board), here_(board.here_), table_(board.take()) {}
+
 share_board::guard::~guard() {
-  ::pthread_mutex_unlock(&of_.lock);
+  board_.copy_.give(board_.map()->table);
+  board_.map()->lock.unlock();
 }
 
 result<std::shared_ptr<share_board>> share_board::create() {
@@ -60,7 +50,6 @@ result<std::shared_ptr<share_board>> share_board::create() {
   if (!map)
     return map.why();
   auto* made = new (map->data()) layout{};
-  make_lock(made->lock);
   made->magic = layout::the_magic;
   return std::shared_ptr<share_board>{
       new share_board{std::move(*memory), std::move(*map)}};
@@ -209,7 +198,7 @@ std::uint32_t share_board::copy_takes(std::uint64_t kind) const noexcept {
 }
 
 void share_board::note_copy(std::uint64_t kind, std::uint32_t took) noexcept {
-  guard hold{*map()};
+  std::lock_guard hold{map()->lock};
   auto* x = place_of(kind);
   if (x == nullptr)
     return;

@@ -1,26 +1,29 @@
 // The memory in which a pGPU actor and the workers on its pGPU agree on turns.
 #pragma once
 
+#include "actors/compute/shared_lock.hpp"
 #include "policies/compute/share.hpp"
+#include "policies/compute/share_copy.hpp"
 #include "schema/base/fault.hpp"
 #include "schema/log/session_area.hpp"
-
-#include <pthread.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 namespace vgpu {
 
 /// A share_board is the board of one pGPU: a share_table, its lock, and a bell
 /// for each seat. The pGPU actor makes it, seats sessions and sets the rules.
-/// Each worker maps it. A worker that ends a turn or waits for one applies the
-/// rules itself (policy::arbitrate), so one futex wake-up hands a turn on and
-/// no third process runs. Thread-safe and process-safe: a process that dies
-/// with the lock loses it.
+/// Each worker maps it, and may be hostile: no process follows a pointer of
+/// that memory, and each uses a checked copy of the table (policy::share_copy).
+/// A hostile worker can still take time from others. A worker that ends a turn
+/// or waits for one applies the rules itself (policy::arbitrate), so one futex
+/// wake-up hands a turn on and no third process runs. Thread-safe and
+/// process-safe: a process that dies with the lock loses it.
 class share_board {
 public:
   /// Makes the memory. Fails when the kernel provides none.
@@ -67,8 +70,8 @@ public:
   /// Calls `f(table)` under the lock. `f` must be short and must not throw.
   template <class F>
   auto locked(F f) {
-    guard hold{*map()};
-    return f(map()->table);
+    guard hold{*this};
+    return f(hold.table());
   }
 
   /// Rings the bell of a seat and wakes all threads that wait for it, or up to
@@ -107,10 +110,10 @@ public:
 private:
   /// Lays out the shared memory.
   struct layout {
-    static constexpr std::uint64_t the_magic = 0x39304452414f4253; // "SBOARD09"
+    static constexpr std::uint64_t the_magic = 0x30314452414f4253; // "SBOARD10"
     std::uint64_t magic;
     alignas(64) std::atomic<std::uint32_t> contested;
-    alignas(64) pthread_mutex_t lock;
+    alignas(64) shared_lock lock;
     policy::share_table table;
     /// Holds the words on which the threads of a seat sleep.
     struct alignas(64) bell {
@@ -127,16 +130,21 @@ private:
     std::array<copy_kind, 256> copies;
   };
 
-  /// Holds the lock, and takes it over from an owner that died.
+  /// Holds the lock, and this process's copy of the table until it gives it
+  /// back.
   class guard {
   public:
-    explicit guard(layout& of);
+    explicit guard(const share_board& board);
     ~guard();
     guard(const guard&) = delete;
     guard& operator=(const guard&) = delete;
 
+    policy::share_table& table() const noexcept { return table_; }
+
   private:
-    layout& of_;
+    const share_board& board_;
+    std::lock_guard<std::mutex> here_;
+    policy::share_table& table_;
   };
 
   share_board(unique_fd memory, mapping map)
@@ -152,8 +160,13 @@ private:
   template <class F>
   auto change(F f);
 
+  policy::share_table& take() const;
+
   unique_fd memory_;
   mapping map_;
+  /// Guards the copy among the threads of this process.
+  mutable std::mutex here_;
+  mutable policy::share_copy copy_;
 };
 
 } // namespace vgpu

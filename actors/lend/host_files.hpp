@@ -8,15 +8,13 @@
 #include <map>
 #include <memory>
 #include <sys/types.h>
+#include <utility>
 
 namespace vgpu {
 
-/// Maps files of the program into the host window. The worker opens such a file
-/// through the program's process, by the program's own descriptor number
-/// (proc(5), /proc/PID/fd). A hostile program could name another process to
-/// which only the worker has access. So a process counts only if it has this
-/// session's control area open and is neither the worker nor the client, which
-/// have it open too. Not thread-safe.
+/// Maps files of the program into the host window. The session's client opens
+/// such a file for the worker, or, where the client is of an earlier release,
+/// the worker itself. Not thread-safe.
 class host_files {
 public:
   /// Takes the session's area, whose host window must be mapped.
@@ -26,16 +24,21 @@ public:
   /// Sets the process of the session's client, which is not its program.
   void served_by(pid_t client) noexcept { client_ = client; }
 
+  /// Sets the socket at which the client opens files (program_files.hpp).
+  void opened_at(unique_fd socket) noexcept { opener_ = std::move(socket); }
+
   /// Maps a file at its address. The fault is of kind `usage` where it is not a
   /// file of the program or lies outside the host window, and of kind
-  /// `unsupported` where this process may not look at the program's
-  /// files.
+  /// `unsupported` where nobody may look at the program's files.
   status show(const call::host_file& what);
   /// Unmaps the file that show() mapped there.
   status hide(device_address address, std::uint64_t bytes);
 
 private:
+  result<unique_fd> open(const call::host_file& what) const;
+
   std::shared_ptr<const session_area> area_;
+  unique_fd opener_;
   pid_t client_ = 0;
   std::map<device_address, std::uint64_t> shown_;
 };

@@ -37,6 +37,8 @@ struct attach {
   bool adopt = false;        // the worker may keep the state's file
   /// Leaves a checkpointed process checkpointed until go_on.
   bool process_checkpointed = false;
+  /// Tells whether the client opens the program's files for the worker.
+  bool opens_files = false;
 
   static void fields(auto& x, auto&& f) {
     f(x.token, WIRE_MEMBER(Token));
@@ -46,6 +48,7 @@ struct attach {
     f(x.charged, WIRE_MEMBER(Charged));
     f(x.adopt, WIRE_MEMBER(Adopt));
     f(x.process_checkpointed, WIRE_MEMBER(ProcessCheckpointed));
+    f(x.opens_files, WIRE_MEMBER(OpensFiles));
     f(x.waiting, WIRE_MEMBER(Waiting));
   }
 };

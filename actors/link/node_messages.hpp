@@ -16,6 +16,9 @@ struct register_node {
   std::uint32_t pid = 0;
   std::vector<pgpu> pgpus;
   std::vector<running_session> sessions;
+  /// Says what the node's workers give up, and what the host does not let them
+  /// give up.
+  std::string sandbox{};
   bool operator==(const register_node&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -24,6 +27,7 @@ struct register_node {
     f(x.pid, WIRE_MEMBER(Pid));
     f(x.pgpus, WIRE_MEMBER(Pgpus));
     f(x.sessions, WIRE_MEMBER(Sessions));
+    f(x.sandbox, WIRE_MEMBER(Sandbox));
   }
 };
 

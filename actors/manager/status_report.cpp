@@ -95,6 +95,7 @@ json describe_nodes(const status_view& view) {
                    {"pid", node.pid},
                    {"state", name_of(node.state)},
                    {"draining", node.draining},
+                   {"sandbox", node.sandbox},
                    {"pgpus", std::move(pgpus)}});
   }
   return out;
@@ -123,8 +124,8 @@ json describe_vgpus(const status_view& view) {
 }
 
 status_node copy_of(const node_record& x) {
-  status_node out{x.info.name, x.info.host, x.info.pid,
-                  x.state,     x.draining,  {}};
+  status_node out{x.info.name, x.info.host, x.info.pid,    x.state,
+                  x.draining,  {},          x.info.sandbox};
   for (const auto& each : x.info.pgpus)
     out.pgpus.push_back({each.ordinal, each.backend, each.facts.name,
                          each.facts.total_memory, each.state, each.policy,

@@ -36,6 +36,7 @@ struct status_node {
   node_record::stage state{};
   bool draining = false;
   std::vector<status_pgpu> pgpus;
+  std::string sandbox{};
 };
 
 /// Holds a copy of all that the status shows. Composing a large cluster's

@@ -22,6 +22,9 @@ struct child_spec {
   /// other programs. Where the host does not allow it, the child is like any
   /// other.
   bool same_addresses = false;
+  /// Holds the quotas of its session on all devices together, in bytes, from
+  /// which the limit of its host memory follows; 0: no limit.
+  std::uint64_t quota = 0;
 };
 
 /// Reports that a child began, or could not.
@@ -54,6 +57,8 @@ public:
                      child_listener listener) = 0;
   /// Gives a child its whole stdin, if it was to come later. Call it once.
   virtual void feed(std::uint64_t tag, std::string input) = 0;
+  /// Changes the quota of a child. The default does nothing.
+  virtual void resize(std::uint64_t /*tag*/, std::uint64_t /*quota*/) {}
   /// Does nothing when the child is gone already.
   virtual void signal(std::uint64_t tag, int number) = 0;
 };

@@ -32,6 +32,7 @@ void register_here(self_ptr self) {
       out.sessions.push_back({id, x.order.epoch, x.order.vgpu, x.order.pgpus,
                               x.where, x.pid, x.order.share, x.order.limit,
                               x.order.priority});
+  out.sandbox = st.opts.sandbox;
   tell_manager(self, std::move(out), registration);
 }
 

@@ -33,6 +33,9 @@ struct supervisor_options {
   /// `ipc://DIR/worker-%s`, where %s becomes the node, the session, and a
   /// number of the process.
   std::string worker_bind;
+  /// Tells whether workers enter a sandbox, and says what they give up there.
+  bool sandboxed = true;
+  std::string sandbox;
   std::chrono::milliseconds hello_within{10'000};
   std::chrono::milliseconds stop_grace{2'000};
   /// Says how long a prepared worker waits for its orders.

@@ -60,6 +60,8 @@ policy::share_claim claim_of(double share, double limit,
 std::shared_ptr<usage_page> start_process(self_ptr self, std::uint64_t tag,
                                           const control::prepare_worker& x) {
   auto& st = self->state;
+  // A sandboxed worker cannot remove a file that a former node left.
+  remove_socket(st.opts, x.session, tag);
   auto command = command_of(st.opts, st.boards, x, tag);
   auto account = add_account(command, x.session);
   st.children->start(tag, std::move(command), child_listener{self});
@@ -303,6 +305,8 @@ void take(self_ptr self, const control::envelope&,
   order->quota = std::max(order->quota, to.quota);
   if (order != &x.order)
     return;
+  if (st.opts.sandboxed && x.tag != 0)
+    st.children->resize(x.tag, order->quota * order->pgpus.size());
   for (auto ordinal : x.order.pgpus)
     self->send(
         st.pgpus.at(ordinal),

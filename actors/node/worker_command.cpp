@@ -86,6 +86,10 @@ child_spec command_of(const supervisor_options& opts,
   // must be free in the program.
   out.same_addresses = device == "nvidia";
   out.input_later = true;
+  if (opts.sandboxed)
+    out.quota = x.quota * x.pgpus.size();
+  else
+    out.argv.push_back("--sandbox=off");
   add_boards(out, boards, x.pgpus);
   return out;
 }

@@ -96,6 +96,8 @@ void take(self_ptr self, const link_event& change) {
   case link_event::kind::up:
     if (!st.connected) {
       st.connected = true;
+      if (st.options.on_connected)
+        st.options.on_connected();
       greet(self);
     }
     return;

@@ -18,6 +18,9 @@ struct worker_options {
   std::string name;
   session_id session;
   std::chrono::milliseconds beat_every{100};
+  /// Is called once, on a thread of the actor system, when the link to the node
+  /// is up. May be empty.
+  std::function<void()> on_connected{};
 };
 
 struct worker_state {

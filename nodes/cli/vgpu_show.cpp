@@ -39,9 +39,12 @@ std::string text(const json& x) {
 
 // -- status -------------------------------------------------------------------
 
-void print_node(const json& node) {
+void print_node(const json& node, bool detail) {
   std::cout << "node " << text(node["name"]) << "  " << text(node["state"])
             << "  process " << node["pid"] << "\n";
+  // An older manager or node says nothing about it.
+  if (detail && !node.value("sandbox", "").empty())
+    std::cout << "  sandbox: " << text(node["sandbox"]) << "\n";
   for (const auto& pgpu : node["pgpus"])
     std::cout << "  pGPU " << pgpu["ordinal"] << "  " << text(pgpu["name"])
               << "  " << text(pgpu["state"]) << "  " << show_size(pgpu["used"])
@@ -107,7 +110,7 @@ int status(const show_options& x) {
                    all["manager"]["uptime"].get<double>())
             << " s\n";
   for (const auto& node : all["nodes"])
-    print_node(node);
+    print_node(node, x.detail);
   for (const auto& vgpu : all["vgpus"])
     print_vgpu(vgpu, x.detail);
   return succeeded;
@@ -208,8 +211,9 @@ void add_show_commands(CLI::App& app, job& todo) {
   add_common(*show, *x);
   show->add_flag(
       "--detail", x->detail,
-      "show also the GPU memory that each session uses in addition to its "
-      "allocations: variables and code of its modules, its context");
+      "show also what the workers of each node may not do, and the GPU memory "
+      "that each session uses in addition to its allocations: variables and "
+      "code of its modules, its context");
   show->footer("Examples:\n  vgpu status\n"
                "  vgpu status --detail\n"
                "  vgpu status --json | jq '.vgpus[].sessions[]'");

@@ -5,6 +5,7 @@
 #include "actors/link/system.hpp"
 #include "actors/node/supervisor.hpp"
 #include "nodes/daemons/inventory.hpp"
+#include "nodes/sandbox/sandbox.hpp"
 #include "nodes/support/capability_option.hpp"
 #include "nodes/support/daemon.hpp"
 #include "nodes/support/descriptor_limit.hpp"
@@ -32,6 +33,7 @@ struct options {
   std::string bind = "ipc";
   std::string memory = "4GiB";
   std::string worker = sibling("vgpu-worker");
+  std::string sandbox = "auto";
   inventory_options inventory;
   std::string metrics;
   daemon_ties ties;
@@ -60,6 +62,13 @@ void describe(CLI::App& app, options& x) {
   app.add_option("--bind", x.bind,
                  "the address or interface on which workers accept calls from "
                  "other hosts; `ipc` accepts calls from this host only")
+      ->capture_default_str();
+  app.add_option("--sandbox", x.sandbox,
+                 "what workers may do: `auto` gives up all rights that this "
+                 "host lets them give up; `off` keeps those of the node, for a "
+                 "debugger")
+      ->check(CLI::IsMember({"auto", "off"}))
+      ->envname("VGPU_SANDBOX")
       ->capture_default_str();
   app.add_option("--run-dir", x.run_dir, "directory of its sockets")
       ->capture_default_str();
@@ -117,12 +126,33 @@ bool good_name(const std::string& name) {
          std::all_of(name.begin(), name.end(), plain);
 }
 
+/// Prepares the sandbox of this node's workers. Returns what they give up, and
+/// tells it in the log.
+std::string sandbox_of(const options& x,
+                       const std::vector<control::pgpu>& pgpus,
+                       main_loop& loop) {
+  if (x.sandbox == "off") {
+    spdlog::warn("Workers run without a sandbox (--sandbox off)");
+    return "off";
+  }
+  sandbox_needs needs;
+  needs.nvidia = !pgpus.empty() && pgpus.front().backend == "nvidia";
+  needs.tcp_port = x.bind != "ipc";
+  needs.socket_folder = x.run_dir;
+  auto report = try_sandbox(needs);
+  loop.limit_children(std::make_unique<worker_groups>(report));
+  auto out = report.text();
+  spdlog::info("Sandbox of workers: {}", out);
+  return out;
+}
+
 supervisor_options options_of(const options& x,
                               std::vector<control::pgpu> pgpus) {
   supervisor_options out;
   out.name = x.inventory.node;
   out.host = host_id();
   out.pid = static_cast<std::uint32_t>(::getpid());
+  out.sandboxed = x.sandbox != "off";
   out.pgpus = std::move(pgpus);
   out.manager_peer = x.manager;
   out.worker_program = x.worker;
@@ -191,7 +221,9 @@ int serve(options x) {
     return complain(made.why().what);
   run_dir_part part{x.ties.remove_run_dir ? run_dir_part{x.run_dir}
                                           : run_dir_part{}};
+  auto sandbox = sandbox_of(x, *pgpus, loop);
   auto what = options_of(x, std::move(*pgpus));
+  what.sandbox = std::move(sandbox);
   if (somebody_listens(what.worker_endpoint))
     return complain("a node named '" + x.inventory.node +
                     "' is already running in this run directory; choose "

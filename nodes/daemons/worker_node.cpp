@@ -12,6 +12,7 @@
 #include "nodes/daemons/steady_addresses.hpp"
 #include "nodes/daemons/worker_helpers.hpp"
 #include "nodes/daemons/zmq_busy_poll.hpp"
+#include "nodes/sandbox/sandbox.hpp"
 #include "nodes/support/descriptor_limit.hpp"
 #include "nodes/support/stop_signal.hpp"
 #include "nodes/support/version.hpp"
@@ -26,6 +27,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <future>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -49,7 +51,20 @@ struct options {
   std::vector<int> boards;
   int usage = -1;
   int dry_run = -1;
+  std::string sandbox = "auto";
 };
+
+/// Says what the worker needs in its sandbox.
+sandbox_needs needs_of(const options& given) {
+  constexpr std::string_view ipc = "ipc://";
+  sandbox_needs out;
+  out.nvidia = given.device == "nvidia";
+  out.tcp_port = given.bind.starts_with("tcp://");
+  if (given.bind.starts_with(ipc))
+    out.socket_folder =
+        given.bind.substr(ipc.size(), given.bind.rfind('/') - ipc.size());
+  return out;
+}
 
 /// Says what the node sends on standard input, perhaps long after the start.
 /// The token is a secret, and everybody can read a process's arguments.
@@ -163,14 +178,14 @@ void die_with_parent() {
     ::_exit(1);
 }
 
-/// Returns the arguments of a dry run: the devices, and an endpoint that
-/// connects to nobody.
+/// Returns the arguments of a dry run: the devices, and an endpoint within the
+/// process, because its sandbox lets it open no socket.
 std::vector<std::string> arguments_of_dry_run(const options& given) {
   std::string pgpus;
   for (auto x : given.pgpus)
     pgpus += (pgpus.empty() ? "" : ",") + std::to_string(x);
   auto session = std::to_string(given.session);
-  auto nobody = "ipc://@vgpu-dry-run-" + std::to_string(::getpid());
+  std::string nobody = "inproc://vgpu-dry-run";
   return {"vgpu-worker",
           "--node-endpoint",
           nobody,
@@ -191,7 +206,9 @@ std::vector<std::string> arguments_of_dry_run(const options& given) {
           "--bind",
           nobody + "-data",
           "--host-id",
-          given.host};
+          given.host,
+          "--sandbox",
+          given.sandbox};
 }
 
 /// Checks, for the worker that started this process, whether the next worker
@@ -241,6 +258,9 @@ int checkpoint_or_restore(std::string_view how, const char* number) {
 
 int run(const options& given) {
   allow_many_descriptors();
+  sandbox_report sandbox;
+  if (given.sandbox != "off")
+    enter_sandbox(needs_of(given), sandbox);
   reuse_frames_memory();
   stop_signal stop;
   auto* log = log_file();
@@ -272,6 +292,9 @@ int run(const options& given) {
   worker_options own;
   own.name = name;
   own.session = {given.session};
+  std::promise<void> connected;
+  if (given.sandbox != "off")
+    own.on_connected = [&] { connected.set_value(); };
 
   auto exec = std::make_unique<executor>(open_devices(given), given.quota);
   if (given.device == "cpu")
@@ -291,6 +314,12 @@ int run(const options& given) {
   take_stacks();
   if (given.dry_run >= 0)
     dry_run(given, *exec, log);
+  // ZeroMQ opens the link's socket on a thread of its own.
+  if (given.sandbox != "off") {
+    connected.get_future().wait();
+    seal_sandbox(needs_of(given), sandbox);
+    spdlog::debug("{}: sandbox: {}", name, sandbox.text());
+  }
   // From here on the devices are open, so no session waits for that.
   auto orders = read_orders(given.pgpus.size());
   if (!orders) {
@@ -360,6 +389,8 @@ int main(int argc, char** argv) {
   app.add_option("--bind", given.bind,
                  "Endpoint on which the worker accepts forwarded calls")
       ->required();
+  app.add_option("--sandbox", given.sandbox, "auto, or off")
+      ->check(CLI::IsMember({"auto", "off"}));
   app.add_option("--host-id", given.host, "Identifier of the node's host")
       ->required();
   app.add_option("--boards", given.boards,

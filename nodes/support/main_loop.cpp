@@ -36,7 +36,7 @@ sigset_t handled_signals() {
 /// Runs in the child between fork and exec, and makes only async-signal-safe
 /// calls.
 [[noreturn]] void become(char* const* argv, int input, const child_spec& what,
-                         pid_t parent) {
+                         const std::vector<std::string>& groups, pid_t parent) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -52,6 +52,9 @@ sigset_t handled_signals() {
   ::dup2(input, STDIN_FILENO);
   for (auto fd : what.descriptors)
     ::fcntl(fd, F_SETFD, 0);
+  for (const auto& x : groups)
+    if (auto fd = ::open(x.c_str(), O_WRONLY | O_CLOEXEC); fd >= 0)
+      (void)!::write(fd, "0", 1);
   if (what.same_addresses)
     ::personality(ADDR_NO_RANDOMIZE | ADDR_COMPAT_LAYOUT);
   ::execv(argv[0], argv);
@@ -87,6 +90,17 @@ public:
     });
   }
 
+  void resize(std::uint64_t tag, std::uint64_t quota) override {
+    loop_->post([self = shared_from_this(), tag, quota] {
+      if (self->groups_)
+        self->groups_->limit(tag, memory_of_worker(quota));
+    });
+  }
+
+  void limit(std::unique_ptr<worker_groups> groups) {
+    groups_ = std::move(groups);
+  }
+
   void signal(std::uint64_t tag, int number) override {
     loop_->post([self = shared_from_this(), tag, number] {
       auto i = self->pidfd_of_.find(tag);
@@ -116,10 +130,13 @@ private:
     for (auto& x : what.argv)
       argv.push_back(const_cast<char*>(x.c_str()));
     argv.push_back(nullptr);
+    std::vector<std::string> groups;
+    if (groups_ && what.quota != 0)
+      groups = groups_->make(tag, memory_of_worker(what.quota));
     auto parent = ::getpid();
     auto pid = ::fork();
     if (pid == 0)
-      become(argv.data(), input[0], what, parent);
+      become(argv.data(), input[0], what, groups, parent);
     ::close(input[0]);
     unique_fd to{input[1]};
     if (pid > 0 && what.input_later)
@@ -151,6 +168,8 @@ private:
                     std::strerror(errno));
     pidfd_of_.erase(tag);
     input_of_.erase(tag);
+    if (groups_)
+      groups_->remove(tag);
     loop_->remove(fd);
     caf::anon_send(listener, child_exited{tag, describe(info),
                                           info.si_code == CLD_EXITED &&
@@ -158,6 +177,7 @@ private:
   }
 
   main_loop* loop_;
+  std::unique_ptr<worker_groups> groups_;
   std::map<std::uint64_t, int> pidfd_of_;
   std::map<std::uint64_t, unique_fd> input_of_; // not written yet
 };
@@ -236,6 +256,10 @@ void main_loop::stop() {
 
 std::shared_ptr<spawner> main_loop::children() {
   return children_;
+}
+
+void main_loop::limit_children(std::unique_ptr<worker_groups> groups) {
+  children_->limit(std::move(groups));
 }
 
 void main_loop::read_signal() {

@@ -3,6 +3,7 @@
 
 #include "actors/link/doorbell.hpp"
 #include "actors/node/spawner.hpp"
+#include "nodes/sandbox/worker_groups.hpp"
 
 #include <functional>
 #include <map>
@@ -45,6 +46,9 @@ public:
   /// use it while this loop exists. The children die when this process dies,
   /// even by SIGKILL.
   std::shared_ptr<spawner> children();
+
+  /// Limits what the children take of this host. Call it before run().
+  void limit_children(std::unique_ptr<worker_groups> groups);
 
 private:
   class child_table;

@@ -158,6 +158,12 @@ public:
   share_ns until() const { return until_; }
   /// Returns whether the holder has brought no work yet.
   bool is_fresh() const { return idle_since_ == began_; }
+  /// Forgets seats that do not exist.
+  void forget_missing() {
+    for (auto* x : {&holder_, &had_turn_})
+      if (*x < no_seat || *x >= static_cast<std::int32_t>(most_seats))
+        *x = no_seat;
+  }
   /// Returns how long recent turns lasted.
   share_ns lately() const { return share_ns{lately_us_} * 1000; }
 

@@ -170,6 +170,9 @@ struct Attach {
   # as its memory.
   processCheckpointed @7 :Bool;
   # Whether the worker's process is checkpointed, and stays so until goOn.
+  opensFiles @8 :Bool;
+  # Whether the last descriptor is a socket at which the client opens files of
+  # the program for the worker.
 }
 struct Waiting {
   call @0 :UInt64;

@@ -190,6 +190,8 @@ struct RegisterNode {
   pid @2 :UInt32;
   pgpus @3 :List(PGpu);
   sessions @4 :List(RunningSession);
+  sandbox @5 :Text;
+  # What workers give up here, and what the host does not let them give up.
 }
 struct NodeBeat {
   name @0 :Text;

@@ -87,7 +87,14 @@ void vgpu_state_actor::describe(const data::state_wanted& x) {
 /// comes with it.
 status vgpu_state_actor::adopt(packet& hello, const data::attach& x) {
   auto restores = arrival_.is_wanted(x);
+  unique_fd opener;
+  if (x.opens_files && !hello.descriptors.empty()) {
+    opener = std::move(hello.descriptors.back());
+    hello.descriptors.pop_back();
+  }
   auto ok = mapped_.adopt(hello, restores, progress_.position());
+  if (ok)
+    mapped_.log()->files->opened_at(std::move(opener));
   return ok && restores ? arrival_.restore(hello, x.adopt) : ok;
 }
 

@@ -1,13 +1,17 @@
 // A program's files in the host window, and programs that name files of others.
 #include "actors/lend/host_files.hpp"
 
+#include "actors/lend/program_files.hpp"
+
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -114,6 +118,51 @@ BOOST_AUTO_TEST_CASE(files_are_shown_and_hidden) {
   BOOST_TEST(text(0) == "in the file");
   BOOST_TEST(files.hide(at, 2 * page_bytes).ok());
   BOOST_TEST(text(0) == "pinned");
+}
+
+BOOST_AUTO_TEST_CASE(the_client_opens_files_for_the_worker) {
+  // They have no copies of the sockets.
+  other_process program;
+  other_process worker;
+  int ends[2];
+  BOOST_REQUIRE(::socketpair(AF_UNIX,
+                             SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
+                             ends) == 0);
+  files.opened_at(unique_fd{ends[0]});
+  auto answer = [&, client = unique_fd{ends[1]}] {
+    pollfd item{client.get(), POLLIN, 0};
+    while (::poll(&item, 1, -1) == 1 &&
+           answer_program_file(client.get(), area->control_fd(), worker.pid()))
+      continue;
+  };
+  std::thread client{std::move(answer)};
+  BOOST_TEST(files.show(of(program.pid())).ok());
+  BOOST_TEST(text(0) == "in the file");
+  BOOST_TEST(files.hide(at, 2 * page_bytes).ok());
+  // Neither its worker nor the client itself, which is this process here.
+  for (auto pid : {worker.pid(), ::getpid(), 0}) {
+    auto refused = files.show(of(pid));
+    BOOST_REQUIRE(!refused);
+    BOOST_TEST((refused.why().kind == fault_kind::usage));
+  }
+  auto wrong = of(program.pid());
+  wrong.file = wrong.control + 100000;
+  is_refused(wrong);
+  files.opened_at({});
+  client.join();
+}
+
+BOOST_AUTO_TEST_CASE(without_its_client_a_worker_gets_no_file) {
+  int ends[2];
+  BOOST_REQUIRE(::socketpair(AF_UNIX,
+                             SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0,
+                             ends) == 0);
+  files.opened_at(unique_fd{ends[0]});
+  ::close(ends[1]);
+  other_process program;
+  auto refused = files.show(of(program.pid()));
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST((refused.why().kind == fault_kind::unsupported));
 }
 
 BOOST_AUTO_TEST_CASE(only_files_of_the_program_itself_are_shown) {

@@ -55,6 +55,14 @@ BOOST_AUTO_TEST_CASE(a_command_ends_the_manager) {
   BOOST_TEST(dead(chief));
 }
 
+BOOST_AUTO_TEST_CASE(the_status_says_what_a_nodes_workers_give_up) {
+  auto node = inventory("a");
+  node.sandbox = "seccomp; not: files (no Landlock)";
+  join(node);
+  BOOST_TEST(status()["nodes"][0]["sandbox"] ==
+             "seccomp; not: files (no Landlock)");
+}
+
 BOOST_AUTO_TEST_CASE(a_request_that_can_never_be_served_is_refused_at_once) {
   connect();
   ask();

@@ -27,7 +27,11 @@ struct fake_spawner final : spawner {
     starts.push_back({tag, std::move(what)});
   }
   std::map<std::uint64_t, std::string> inputs;
+  std::map<std::uint64_t, std::uint64_t> quotas; // that were changed
 
+  void resize(std::uint64_t tag, std::uint64_t quota) override {
+    quotas[tag] = quota;
+  }
   void feed(std::uint64_t tag, std::string input) override {
     inputs[tag] += input;
   }
@@ -51,6 +55,7 @@ struct node : test::deterministic {
     x.worker_program = "/bin/worker";
     x.worker_endpoint = "ipc://node";
     x.worker_bind = "ipc://worker-%s";
+    x.sandbox = "seccomp";
     for (auto i = 0u; i < 2; ++i) {
       x.pgpus.push_back({i, "cpu", {}});
       x.pgpus.back().facts.total_memory = 4 * gib;
@@ -157,6 +162,7 @@ BOOST_AUTO_TEST_CASE(a_node_registers_and_then_sends_heartbeats) {
   auto told = heard<register_node>();
   BOOST_REQUIRE(told);
   BOOST_TEST(told->pgpus.size() == 2u);
+  BOOST_TEST(told->sandbox == "seccomp");
   advance(300ms);
   BOOST_TEST(!heard<node_beat>()); // not before it is registered
   manager_says(done{}, 1);
@@ -203,6 +209,7 @@ BOOST_AUTO_TEST_CASE(a_worker_reads_its_epoch_and_token_from_its_input) {
   BOOST_REQUIRE(children->starts.size() == 1u);
   auto& what = children->starts[0].what;
   BOOST_TEST(what.input_later);
+  BOOST_TEST(what.quota == 1 * gib);
   BOOST_TEST(children->inputs[children->starts[0].tag] == "1 4711 0\n");
   std::string line;
   for (auto& x : what.argv)
@@ -282,6 +289,7 @@ BOOST_AUTO_TEST_CASE(a_session_is_resized_where_it_runs) {
   BOOST_TEST(!take<resize_session>(to_workers, "w").has_value());
   worker_says(worker_hello{{1}, {1}, where(), {}});
   BOOST_TEST(take<resize_session>(to_workers, "w")->first.quota == 2 * gib);
+  BOOST_TEST(children->quotas[children->starts[0].tag] == 2 * gib);
   manager_says(resize_session{{1}, {1}, 0.5, 0.5, 3, 2 * gib});
   BOOST_TEST(take<resize_session>(to_workers, "w").has_value());
   // An order of another epoch is not for this worker.
