@@ -380,9 +380,12 @@ CUresult synchronise(event& x) {
   auto& s = here();
   session_part::get().at_wait.run();
   if (!x.shared.load()) {
-    std::lock_guard guard{x.query.mutex};
-    if (is_done(x))
+    std::unique_lock guard{x.query.mutex};
+    if (is_done(x)) {
+      guard.unlock();
+      s.deliver_console();
       return s.sticky();
+    }
   }
   session_part::get().before_wait.run();
   auto asked = s.begin(call::event_sync{{x.wire}}, x.device());
