@@ -4,7 +4,7 @@
 #include "interposer/context/green_context.hpp"
 #include "interposer/context/peers.hpp"
 #include "interposer/session/session.hpp"
-#include "interposer/stream/stream_event.hpp"
+#include "interposer/stream/stream_set.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -93,11 +93,21 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice dev) noexcept {
   });
 }
 
+/// Lets the context's kernels end and writes out what they print, before the
+/// program ends the context by a call. A context that ends with its last
+/// release does not wait.
+void finish_work(context& x) {
+  if (x.active.load())
+    streams_of(x).finish();
+}
+
 CUresult destroy(CUcontext handle) noexcept {
   return guarded([&]() -> CUresult {
     auto* x = contexts().find(handle);
     if (x == nullptr || x->is_green())
       return CUDA_ERROR_INVALID_CONTEXT;
+    if (!x->primary)
+      finish_work(*x);
     if (auto code = contexts().destroy(*x); code != CUDA_SUCCESS)
       return code;
     if (selected_context() == x)
@@ -132,8 +142,10 @@ CUresult release_primary(CUdevice dev) noexcept {
 }
 
 CUresult reset_primary(CUdevice dev) noexcept {
-  return with_primary(dev,
-                      [](context& x) { return contexts().reset_primary(x); });
+  return with_primary(dev, [](context& x) {
+    finish_work(x);
+    return contexts().reset_primary(x);
+  });
 }
 
 CUresult set_primary_flags(CUdevice dev, unsigned flags) noexcept {

@@ -1,9 +1,11 @@
 #include "interposer/code/launch.hpp"
 
+#include "interposer/code/code_part.hpp"
 #include "interposer/code/occupancy.hpp"
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/pinned_writes.hpp"
 #include "interposer/memory/zero_copy.hpp"
+#include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/stream/host_call.hpp"
@@ -244,7 +246,12 @@ CUresult launch_kernel(stream& in, const launch_request& what) {
   if (auto code = prepare(in.owner, what, room, ready); code != CUDA_SUCCESS)
       [[unlikely]]
     return code;
-  return send_launch(in, *ready.what, what.shape, ready.parameters, what.with);
+  auto code =
+      send_launch(in, *ready.what, what.shape, ready.parameters, what.with);
+  if (code == CUDA_SUCCESS && code_part::get().launches_wait) [[unlikely]]
+    return on_occasion<occasion::launch_blocking>(
+        [&] { return synchronise(in); });
+  return code;
 }
 
 CUresult check_events(const stream& in, const launch_attributes& with) {

@@ -69,8 +69,9 @@ CUresult send_launch(stream& in, const function& what,
                      std::span<const std::byte> parameters,
                      const launch_attributes* with = nullptr);
 
-/// Prepares the launch and appends it. Precondition: the stream is not captured
-/// (graph/captured_work.hpp).
+/// Prepares the launch and appends it. With CUDA_LAUNCH_BLOCKING it also waits
+/// for the kernel, and returns the kernel's error. Precondition: the stream is
+/// not captured (graph/captured_work.hpp).
 CUresult launch_kernel(stream& in, const launch_request& what);
 
 /// Checks that a launch in this stream may record its events.

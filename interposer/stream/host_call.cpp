@@ -191,8 +191,11 @@ void host_caller::run(const entry& x, CUresult status) {
   session_part::get().after_wait.run();
   if (x.task != nullptr)
     return take_step(x, status);
-  if (x.what == kind::callback || x.what == kind::function)
+  // A driver writes the text of kernels before it runs a callback.
+  if (x.what == kind::callback || x.what == kind::function) {
+    here().deliver_console();
     here().send(call::host_begun{x.asked.call.value}, x.device);
+  }
   if (x.what == kind::callback)
     x.callback(x.handle, status, x.data);
   else if (x.what == kind::function && status == CUDA_SUCCESS)

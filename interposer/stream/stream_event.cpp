@@ -385,9 +385,11 @@ CUresult synchronise(event& x) {
   auto& s = here();
   session_part::get().at_wait.run();
   if (!x.shared.load()) {
-    std::lock_guard guard{x.query.mutex};
+    std::unique_lock guard{x.query.mutex};
     if (is_done(x)) {
+      guard.unlock();
       session_part::get().after_wait.run();
+      s.deliver_console();
       return s.sticky();
     }
   }

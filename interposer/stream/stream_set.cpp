@@ -144,6 +144,13 @@ CUresult stream_set::record(event& x) {
   return interposer::record(x, *to.in);
 }
 
+void stream_set::finish() {
+  auto mark = make_event(of_, CU_EVENT_DISABLE_TIMING);
+  if (record(*mark) == CUDA_SUCCESS)
+    (void)synchronise(*mark);
+  retire_event(*mark);
+}
+
 CUresult stream_set::wait(event& x) {
   std::lock_guard guard{streams_of(of_.root).mutex_};
   if (auto code = check_captures(); code != CUDA_SUCCESS)

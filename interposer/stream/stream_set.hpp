@@ -36,6 +36,10 @@ public:
   /// context. Where one of the context's own streams is captured, breaks the
   /// captures and returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED.
   CUresult record(event& x);
+  /// Waits for all work so far in the context and in its green contexts, and
+  /// writes out what its kernels print. Returns at once where a stream of the
+  /// context is captured or its session has failed.
+  void finish();
   /// Makes all later work in the context wait for the event's latest record,
   /// also in streams that are made later.
   CUresult wait(event& x);

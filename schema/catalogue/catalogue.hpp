@@ -39,6 +39,8 @@ enum class occasion : std::uint8_t {
   host_memory = 8,
   /// The call uses another device's memory, and the program waits.
   peer = 16,
+  /// CUDA_LAUNCH_BLOCKING asks that launches wait.
+  launch_blocking = 32,
 };
 
 constexpr occasion operator|(occasion x, occasion y) noexcept {
@@ -107,6 +109,7 @@ inline std::string to_string(occasion set) {
   add(occasion::room, "lack of room");
   add(occasion::host_memory, "host memory");
   add(occasion::peer, "a peer device");
+  add(occasion::launch_blocking, "CUDA_LAUNCH_BLOCKING");
   return out;
 }
 
