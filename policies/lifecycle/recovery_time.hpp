@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace vgpu::policy {
 
@@ -125,6 +126,10 @@ public:
   /// Takes a snapshot that failed.
   void note_failure(std::string why, duration stood, duration took,
                     time_point now);
+  /// Notes why no snapshot can be taken at all; empty: one can.
+  void note_trouble(std::string why) { trouble_ = std::move(why); }
+  /// Notes that the newest snapshot covers all work.
+  void note_covered() { covered_ = total(); }
   /// Expects a state of so many bytes, before there is a snapshot.
   void expect_state(std::uint64_t bytes) { expected_bytes_ = bytes; }
 
