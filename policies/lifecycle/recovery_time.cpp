@@ -27,6 +27,9 @@ constexpr double state_speed = 2e9;
 /// Gives the part of a snapshot's time that it costs while the session runs:
 /// the copies use memory and processors that the session could use.
 constexpr double beside = 0.25;
+/// Says how many times longer than at state_speed the copies of a snapshot take
+/// at most. The rest of its time it waits for others, which costs nothing.
+constexpr int slowest_copies = 10;
 /// Gives the least part of the promised time that is left for the replay, where
 /// restoring the state takes the rest.
 constexpr double least_replay = 0.25;
@@ -37,6 +40,9 @@ constexpr double taken_at = 0.75;
 constexpr double slack = 1.25;
 /// Says by how much a time grows before it is told again.
 constexpr double told_again = 1.5;
+/// Says how many snapshots in a row must keep the promise before it holds
+/// again.
+constexpr unsigned kept_to_hold = 3;
 
 /// Gives the least cost of a snapshot.
 constexpr duration least_cost = 1ms;
@@ -56,9 +62,10 @@ duration time_for(std::uint64_t bytes) {
   return nanoseconds(static_cast<double>(bytes) / state_speed * 1e9);
 }
 
-duration cost_of(duration stood, duration took) {
-  return stood +
-         nanoseconds(count(std::max(took - stood, duration{0})) * beside);
+duration cost_of(std::uint64_t bytes, duration stood, duration took) {
+  auto copied =
+      std::clamp(took - stood, duration{0}, slowest_copies * time_for(bytes));
+  return stood + nanoseconds(count(copied) * beside);
 }
 
 } // namespace
@@ -161,8 +168,8 @@ void recovery_time::note_replay(duration took) {
 
 void recovery_time::note_snapshot(std::uint64_t bytes, duration stood,
                                   duration took, time_point now) {
-  kept_ = !misses();
-  auto cost = std::max(cost_of(stood, took), least_cost);
+  kept_ = misses() ? 0 : kept_ + 1;
+  auto cost = std::max(cost_of(bytes, stood, took), least_cost);
   budget_.spend(cost, now);
   cost_ = cost_ ? (*cost_ + cost) / 2 : cost;
   covered_ = in_next_;
@@ -175,7 +182,7 @@ void recovery_time::note_snapshot(std::uint64_t bytes, duration stood,
 
 void recovery_time::note_failure(std::string why, duration stood, duration took,
                                  time_point now) {
-  budget_.spend(cost_of(stood, took), now);
+  budget_.spend(cost_of(expected_bytes_, stood, took), now);
   rest_ = rest_ == duration{0} ? options_.first_rest
                                : std::min(2 * rest_, options_.longest_rest);
   rests_until_ = now + rest_;
@@ -197,7 +204,8 @@ duration recovery_time::replay_within() const {
 
 duration recovery_time::expected_cost() const {
   return cost_ ? *cost_
-               : std::max(cost_of(duration{0}, time_for(expected_bytes_)),
+               : std::max(cost_of(expected_bytes_, duration{0},
+                                  time_for(expected_bytes_)),
                           least_cost);
 }
 
@@ -241,7 +249,7 @@ recovery_outlook recovery_time::outlook(time_point now) const {
 
 std::optional<recovery_outlook> recovery_time::news(time_point now) {
   auto next = outlook(now);
-  if (next.holds && (told_.holds || !kept_))
+  if (next.holds && (told_.holds || kept_ < kept_to_hold))
     return std::nullopt;
   auto other = next.holds != told_.holds || next.trouble != told_.trouble ||
                count(next.within) > count(told_.within) * told_again;

@@ -172,7 +172,7 @@ private:
   duration rest_{0};
   time_point rests_until_{};
   time_point covered_at_; // when the newest snapshot was here
-  bool kept_ = true;      // until then the promise held
+  unsigned kept_ = 0;     // snapshots in a row until which the promise held
   recovery_outlook told_{};
 };
 
