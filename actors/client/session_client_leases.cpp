@@ -226,7 +226,9 @@ void session_client::on_attached(std::optional<std::uint64_t> received) {
 }
 
 void session_client::on_progress(const data::progress& x) {
-  if (x.sticky != CUDA_SUCCESS)
+  // A worker that maps the log writes its error there by itself, and may have
+  // taken it back since.
+  if (x.sticky != CUDA_SUCCESS && !parts_->worker.is_mapped())
     parts_->opened.header().sticky_error = static_cast<std::uint32_t>(x.sticky);
   auto replayed = !parts_->replay.done();
   parts_->replay.note(x);
