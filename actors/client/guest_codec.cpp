@@ -56,8 +56,14 @@ result<hello> decode_hello(std::span<const std::uint64_t> words) {
                            "; restart it with this version's library"};
         hello out;
         wire_codec::read_fields(in, out, {});
-        out.specification.snapshot_ms = std::max(out.specification.snapshot_ms,
-                                                 control::shortest_snapshot_ms);
+        auto& asked = out.specification;
+        asked.snapshot_ms =
+            std::max(asked.snapshot_ms, control::shortest_snapshot_ms);
+        asked.recover_within_ms =
+            std::max(asked.recover_within_ms, control::shortest_snapshot_ms);
+        // In this form the condition refuses NaN as well.
+        if (!(asked.protect_cost >= 0 && asked.protect_cost <= 100))
+          asked.protect_cost = control::specification{}.protect_cost;
         return out;
       });
 }

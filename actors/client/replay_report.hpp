@@ -52,6 +52,8 @@ public:
   bool follows() const noexcept { return phase_ != phase::first; }
   /// Returns whether the replay is done.
   bool done() const noexcept { return phase_ != phase::replaying; }
+  /// Returns for how long the worker of this epoch has been at work.
+  std::chrono::nanoseconds lasted() const { return clock::now() - began_; }
   /// Returns where the replay ends, in bytes from the log's beginning.
   std::uint64_t until() const noexcept { return range_.until; }
 

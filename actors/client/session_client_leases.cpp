@@ -96,7 +96,8 @@ bool session_client::choose_beginning() {
       parts_->fence.forget_released();
     restore.choose();
   }
-  parts_->snapshots.begin_epoch();
+  auto* chosen = restore.held();
+  parts_->snapshots.begin_epoch(follows && (!chosen || chosen->snapshot));
   auto& opened = parts_->opened;
   return !follows || restore.held() ||
          (opened.header().trimmed.load() == 0 && opened.is_protected());
@@ -225,9 +226,15 @@ void session_client::on_attached(std::optional<std::uint64_t> received) {
 }
 
 void session_client::on_progress(const data::progress& x) {
-  if (x.sticky != CUDA_SUCCESS)
+  // A worker that maps the log writes its error there by itself, and may have
+  // taken it back since.
+  if (x.sticky != CUDA_SUCCESS && !parts_->worker.is_mapped())
     parts_->opened.header().sticky_error = static_cast<std::uint32_t>(x.sticky);
+  auto replayed = !parts_->replay.done();
   parts_->replay.note(x);
+  parts_->snapshots.note(x);
+  if (replayed && parts_->replay.done())
+    parts_->snapshots.note_replay(parts_->replay.lasted());
 }
 
 void session_client::on_answer() {

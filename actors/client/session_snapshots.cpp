@@ -45,7 +45,17 @@ bool session_snapshots::by_period() const {
          control::protection::snapshot;
 }
 
-void session_snapshots::begin_epoch() {
+/// Returns why no snapshot can be taken; empty: one can.
+std::string session_snapshots::impossible() const {
+  if (!parts().opened.places.in_memory())
+    return "its program has no room for one";
+  if (restore_.snapshot_useless())
+    return "no worker could restore the last one";
+  return {};
+}
+
+void session_snapshots::begin_epoch(bool repeats) {
+  promise_.begin_worker(repeats);
   if (journal_limit_ == 0)
     expect_state(0);
   measure_journal();
@@ -53,11 +63,17 @@ void session_snapshots::begin_epoch() {
 }
 
 session_snapshots::clock::time_point session_snapshots::due() const {
-  const auto& opened = parts().opened;
-  if (!opened.places.in_memory() || restore_.snapshot_useless() ||
-      !opened.is_protected() || !(fills_ || by_period()))
+  if (!impossible().empty() || !parts().opened.is_protected())
     return clock::time_point::max();
-  return next_;
+  auto promised = std::max(promise_.due(), rested_);
+  return fills_ || by_period() ? std::min(next_, promised) : promised;
+}
+
+void session_snapshots::note(const data::progress& x) {
+  promise_.note(x);
+  if (auto why = impossible(); !why.empty())
+    promise_.note_trouble(why);
+  promise_.tell();
 }
 
 void session_snapshots::begin_if_due() {
@@ -66,8 +82,10 @@ void session_snapshots::begin_if_due() {
   auto& header = parts().opened.header();
   if (header.tail.load() != header.covered.load())
     begin();
-  else // no call was made since
+  else { // no call was made since
     next_ = clock::now() + period();
+    promise_.note_covered();
+  }
 }
 
 /// Returns the bytes of calls that no snapshot covers. The program writes these
@@ -115,10 +133,8 @@ void session_snapshots::note_filling() {
   auto now = clock::now();
   auto presses = uncovered() > parts().opened.area->log_capacity() / 2;
   next_ = presses ? now : std::min(next_, std::max(now, rested_));
-  if (!parts().opened.places.in_memory())
-    give_up("its program has no room for one", true);
-  else if (restore_.snapshot_useless())
-    give_up("no worker could restore the last one", true);
+  if (auto why = impossible(); !why.empty())
+    give_up(why, true);
 }
 
 // -- taking one ---------------------------------------------------------------
@@ -155,6 +171,7 @@ std::chrono::milliseconds session_snapshots::rest_within() const {
 /// already, and in the older one that it overwrites.
 status session_snapshots::begin_transfer(data::checkpointed& x,
                                          std::vector<unique_fd>) {
+  promise_.note_stopped();
   if (parts().worker.is_mapped())
     return {};
   const auto& opened = parts().opened;
@@ -201,6 +218,8 @@ void session_snapshots::finish() {
   give_back_places(place, what.on_disk);
   std::chrono::nanoseconds pause{what.pause_ns};
   schedule_next(pause);
+  promise_.note_snapshot(what.bytes, pause, clock::now() - current().began);
+  promise_.tell();
   expect_state(what.bytes);
   measure_journal();
   trouble_.clear();
@@ -293,7 +312,7 @@ void session_snapshots::give_up(const std::string& why, bool lasting) {
                          reports.program() + ": no snapshot is taken: " + why +
                              "; its journal grows on");
   }
-  retry_later();
+  retry_later(lasting);
   // Otherwise the program would stand still for ever.
   if (lasting && fills_ &&
       uncovered() > parts().opened.area->log_capacity() / 4 * 3)
@@ -306,14 +325,17 @@ void session_snapshots::give_up(const std::string& why, bool lasting) {
 
 /// Delays the next snapshot; the longer a failed one stopped the devices, the
 /// more.
-void session_snapshots::retry_later() {
+void session_snapshots::retry_later(bool lasting) {
   using phase = data::checkpointing::phase;
   auto now = clock::now();
   clock::duration wait = retry_after_;
+  auto copies = running() && current().phase == phase::copying;
+  auto took = running() ? now - current().began : 0s;
+  auto stood = running() && !copies ? now - current().stands : 0s;
+  if (running())
+    promise_.note_failure(lasting ? trouble_ : std::string{}, stood, took);
+  promise_.tell();
   if (!fills_) {
-    auto copies = running() && current().phase == phase::copying;
-    auto took = running() ? now - current().began : 0s;
-    auto stood = running() && !copies ? now - current().stands : 0s;
     wait = std::max<clock::duration>({period(), took, work_per_pause * stood});
   }
   next_ = now + wait;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/client/checkpoint_taker.hpp"
+#include "actors/client/recovery_promise.hpp"
 #include "actors/client/session_client_options.hpp"
 #include "actors/client/session_reports.hpp"
 #include "actors/client/session_restore.hpp"
@@ -36,10 +37,18 @@ public:
   session_snapshots(const checkpoint_parts& parts,
                     const session_client_options& options,
                     const session_restore& restore)
-      : checkpoint_taker(parts), options_(options), restore_(restore) {}
+      : checkpoint_taker(parts), options_(options), restore_(restore),
+        promise_(parts.opened, parts.reports) {}
 
-  /// Prepares for the worker of a new epoch.
-  void begin_epoch();
+  /// Prepares for the worker of a new epoch. `repeats` says that it executes
+  /// the calls since the newest snapshot again.
+  void begin_epoch(bool repeats);
+  /// Takes the worker's account.
+  void note(const data::progress& x);
+  /// Takes the time of a whole replay, with what came before it.
+  void note_replay(std::chrono::nanoseconds took) {
+    promise_.note_replay(took);
+  }
   /// Returns when the next snapshot is due, or clock::time_point::max() where
   /// none is wanted or possible. Call it only while the session could take one.
   clock::time_point due() const;
@@ -79,13 +88,14 @@ private:
   result<bool> transfer() override;
   void finish() override;
 
+  std::string impossible() const;
   std::chrono::milliseconds period() const;
   bool by_period() const;
   std::uint64_t uncovered() const;
   void expect_state(std::uint64_t bytes);
   void begin();
   void schedule_next(std::chrono::nanoseconds pause);
-  void retry_later();
+  void retry_later(bool lasting);
   void give_back_places(std::size_t newest, bool on_disk) const;
   void report(std::uint64_t bytes, std::chrono::nanoseconds pause);
   void note_travel(std::uint64_t bytes);
@@ -93,6 +103,7 @@ private:
 
   const session_client_options& options_;
   const session_restore& restore_;
+  recovery_promise promise_;
 
   clock::time_point next_{};   // when the next is due
   clock::time_point rested_{}; // the next is not due before this

@@ -84,6 +84,9 @@ struct progress {
   std::uint64_t acknowledged = 0;   // answers that will not be sent again
   std::uint64_t charged = 0;        // earlier calls are in the account
   std::vector<std::uint8_t> busy{}; // utilisation of each device, in percent
+  std::uint64_t served_calls = 0;   // that this worker itself has executed
+  std::uint64_t served_ns = 0;      // for which it was busy with them
+  std::uint64_t device_ns = 0;      // for which its devices worked
 
   static void fields(auto& x, auto&& f) {
     f(x.received, WIRE_MEMBER(Received));
@@ -94,6 +97,9 @@ struct progress {
     f(x.acknowledged, WIRE_MEMBER(Acknowledged));
     f(x.charged, WIRE_MEMBER(Charged));
     f(x.busy, WIRE_MEMBER(Busy));
+    f(x.served_calls, WIRE_MEMBER(ServedCalls));
+    f(x.served_ns, WIRE_MEMBER(ServedNs));
+    f(x.device_ns, WIRE_MEMBER(DeviceNs));
   }
 };
 struct attached {

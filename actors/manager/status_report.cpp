@@ -76,6 +76,7 @@ json describe_session(const session_record& x, const control::usage& used) {
       {"memory", x.load.memory_bytes},
       {"quota", x.quota},
       {"beside", to_json(placed ? x.load.side : control::side_memory{0, 0, 0})},
+      {"recovers", x.recovers},
       {"calls", x.load.calls},
       {"device_seconds", static_cast<double>(x.load.device_ns) / 1e9},
       {"turns", x.load.turns},
@@ -114,6 +115,8 @@ json describe_vgpus(const status_view& view) {
                {"memory", x.spec.memory},
                {"gpus", x.spec.gpus},
                {"protection", name_of(x.spec.protection)},
+               {"recover_within", x.spec.recover_within_ms / 1000.0},
+               {"protect_cost", x.spec.protect_cost},
                {"sessions", json::array()}};
     entry["sessions"].push_back(describe_session(x, used));
   }

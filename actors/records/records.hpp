@@ -246,6 +246,9 @@ struct session_record {
   std::optional<time_point> wait_until;
   /// Tells whether its client gets the new quota once the worker has it.
   bool quota_unannounced = false;
+  /// Says in what time it recovers where that is not the promised one, as its
+  /// client tells; empty: as promised.
+  std::string recovers;
   control::session_load load;
   /// Says when its last call was, or when its last known work in the device
   /// ended.

@@ -22,6 +22,8 @@ json to_json(const control::specification& x) {
           {"wait_ms", x.wait_ms},
           {"idle_after_ms", x.idle_after_ms},
           {"snapshot_ms", x.snapshot_ms},
+          {"recover_within_ms", x.recover_within_ms},
+          {"protect_cost", x.protect_cost},
           {"group", x.group},
           {"capability", x.capability}};
 }
@@ -46,6 +48,8 @@ control::specification spec_from_json(const json& x) {
   out.wait_ms = x.value("wait_ms", out.wait_ms);
   out.idle_after_ms = x.value("idle_after_ms", out.idle_after_ms);
   out.snapshot_ms = x.value("snapshot_ms", out.snapshot_ms);
+  out.recover_within_ms = x.value("recover_within_ms", out.recover_within_ms);
+  out.protect_cost = x.value("protect_cost", out.protect_cost);
   out.group = x.value("group", out.group);
   out.capability = x.value("capability", out.capability);
   return out;

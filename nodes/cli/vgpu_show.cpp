@@ -84,6 +84,10 @@ void print_vgpu(const json& vgpu, bool detail) {
     std::cout << "  " << text(session["program"]) << " [" << session["pid"]
               << "]  " << show_size(session["memory"]) << "  "
               << session["calls"] << " calls\n";
+    // A manager of an earlier release does not know it.
+    auto recovers = session.value("recovers", std::string{});
+    if (!recovers.empty())
+      std::cout << "    protection: " << recovers << "\n";
     if (detail)
       print_memory(session);
   }

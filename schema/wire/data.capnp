@@ -205,6 +205,12 @@ struct Progress {
   secondPort @8 :UInt16;
   # In `attached`: the worker's port for a second connection of its client, or
   # 0.
+  servedCalls @9 :UInt64;
+  # The number of calls that this worker itself has executed.
+  servedNs @10 :UInt64;
+  # For how long it was busy with them.
+  deviceNs @11 :UInt64;
+  # For how long its devices worked.
 }
 struct Answer {
   number @0 :UInt64;

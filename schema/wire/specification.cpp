@@ -186,6 +186,17 @@ constexpr specification_field fields[] = {
      [](const spec& x) {
        return show(static_cast<double>(x.snapshot_ms) / 1000) + "s";
      }},
+    {"recover-within", "VGPU_RECOVER_WITHIN",
+     "seconds from 0.05 to 86400, as 2, 2s or 500ms",
+     "in which it recovers from a lost GPU; snapshots see to that",
+     [](spec& to, text x) { return read_period(x, to.recover_within_ms); },
+     [](const spec& x) {
+       return show(static_cast<double>(x.recover_within_ms) / 1000) + "s";
+     }},
+    {"protect-cost", "VGPU_PROTECT_COST", "0 to 100",
+     "percent of its time that snapshots for recover-within may take",
+     [](spec& to, text x) { return read(x, to.protect_cost, 0.0, 100.0); },
+     [](const spec& x) { return show(x.protect_cost); }},
     {"node", "VGPU_NODE", "a name of 1 to 32 letters, digits, - or _",
      "only on this node",
      [](spec& to, text x) { return read_name(x, to.node); },

@@ -59,6 +59,11 @@ struct specification {
   /// Holds the time between snapshots while the program makes calls, under
   /// protection::snapshot.
   std::uint32_t snapshot_ms = 10'000;
+  /// Holds the time in which the session recovers from the loss of its worker.
+  std::uint32_t recover_within_ms = 2'000;
+  /// Limits the time that snapshots take for that, in percent of all time. With
+  /// 0, none is taken for it.
+  double protect_cost = 2;
   /// Names the group. Processes of one group are placed together where they
   /// fit, so that they can share memory. 0: the process is in no group.
   std::uint64_t group = 0;
@@ -84,6 +89,8 @@ struct specification {
     f(x.snapshot_ms, WIRE_MEMBER(SnapshotMs));
     f(x.group, WIRE_MEMBER(Group));
     f(x.capability, WIRE_MEMBER(Capability));
+    f(x.recover_within_ms, WIRE_MEMBER(RecoverWithinMs));
+    f(x.protect_cost, WIRE_MEMBER(ProtectCost));
   }
 };
 

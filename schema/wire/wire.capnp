@@ -292,6 +292,10 @@ struct Specification {
   # The group, whose processes are placed together where they fit. Zero: none.
   capability @16 :UInt16;
   # The lowest compute capability of the pGPU, such as 80 for 8.0. Zero: any.
+  recoverWithinMs @17 :UInt32 = 2000;
+  # The time in which the session recovers from the loss of its worker.
+  protectCost @18 :Float64 = 2;
+  # The largest part of the time that snapshots take for that, in percent.
 }
 enum Locality {
   # Whether the program's own host is preferred, required or neither.

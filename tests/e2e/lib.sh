@@ -56,7 +56,7 @@ begin() { # BUILD
     [[ -x $program ]] || fail "no $program; build the default preset first"
   done
   unset VGPU_MANAGER VGPU_SHARE VGPU_MEMORY VGPU_GPUS VGPU_PROTECT \
-    VGPU_SNAPSHOT_EVERY VGPU_LOG VGPU_JOURNAL VGPU_STATE_DIR \
+    VGPU_SNAPSHOT_EVERY VGPU_RECOVER_WITHIN VGPU_PROTECT_COST VGPU_LOG VGPU_JOURNAL VGPU_STATE_DIR \
     VGPU_STATE_MEMORY VGPU_CLIENT VGPU_GROUP
   work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-e2e.XXXXXX")
   mkdir -m 700 "$work/tmp" "$work/xdg" "$work/out"

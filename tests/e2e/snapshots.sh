@@ -14,6 +14,9 @@ usage: snapshots.sh BUILD CASE mapped|forwarded
   client   the client dies after the log was trimmed, and then the worker
   both     client and worker die at once
   move     migrated, suspended and resumed with a trimmed log, and killed
+  promised many short calls, under the default protection: a late death repeats
+           what the promise allows, and not the whole journal
+  dear     the promise may cost nothing: an event and the status say what holds
   heat     heat's result is the same, bit for bit
 EOT
 }
@@ -195,6 +198,52 @@ case_move() {
   cluster_up --nodes 2
   run_mover 150 "${often[@]}"
   (($(replays) == 1)) || fail "not one replay"
+}
+
+# The variables are those that a program can set without `vgpu run`.
+case_promised() {
+  on_line() {
+    (($1 == short_lines - 5)) || return 0
+    first_snapshot
+    until_true kill_its_worker || fail "no worker to kill"
+    until_true more_replays 0 || fail "nothing was replayed"
+  }
+  export VGPU_RECOVER_WITHIN=200ms VGPU_PROTECT_COST=100
+  cluster_up --nodes 1
+  run_short_calls
+  "$vgpu" events --json </dev/null |
+    jq -s 'map(select(.kind == "session-replayed"))' >"$work/out/replays"
+  local launched=$(((short_lines - 5) * per_line)) replayed
+  replayed=$(jq -c 'map(.calls // 0)' "$work/out/replays")
+  say "$launched kernels were launched, $replayed calls replayed"
+  jq -e "length == 1 and .[0] * 3 < $launched" <<<"$replayed" >/dev/null ||
+    fail "too many calls were replayed: $replayed of more than $launched"
+}
+
+case_dear() {
+  tells() { [[ $("$vgpu" status </dev/null) == *'recovers in about '* ]]; }
+  on_line() {
+    (($1 == short_lines - 5)) || return 0
+    await_event '.kind == "recovery-time"' >"$work/out/told" ||
+      fail "no event tells in what time it recovers"
+    until_true tells || fail "the status does not tell it"
+  }
+  export VGPU_RECOVER_WITHIN=50ms VGPU_PROTECT_COST=0
+  cluster_up --nodes 1
+  run_short_calls
+  jq -e '(.text | test("recovers in about .* snapshots would cost")) and
+    .milliseconds > 50' "$work/out/told" >/dev/null ||
+    fail "the event tells something else: $(<"$work/out/told")"
+  ! has_event '.kind == "session-snapshot"' || fail "a snapshot was taken"
+}
+
+# Runs heat on a small plate, so that most of its time is the calls' own.
+short_lines=300 per_line=400
+run_short_calls() {
+  local of_heat=($((short_lines * per_line)) 16 "$per_line" 0)
+  undisturbed_heat undisturbed "${of_heat[@]}"
+  follow_program disturbed "$vgpu" run -- "$heat" "${of_heat[@]}"
+  not_noticed
 }
 
 case_heat() {

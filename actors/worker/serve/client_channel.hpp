@@ -20,6 +20,8 @@ public:
 
   /// Returns whether a client of this host is served.
   bool is_on_this_host() const noexcept { return mapped_.has_client(); }
+  /// Returns whether a client of this host has read all messages.
+  bool has_read() const { return mapped_.has_client() && mapped_.is_read(); }
   void tell(data::body body) { tell(std::move(body), {}); }
   /// Sends descriptors too, to a client of this host.
   void tell(data::body body, std::span<const int> descriptors) {

@@ -1,5 +1,7 @@
 #include "actors/worker/serve/mapped_source.hpp"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -116,6 +118,11 @@ void mapped_source::serve(unique_fd socket, std::uint64_t position) {
 
 result<std::optional<packet>> mapped_source::receive() {
   return receive_packet(client_.get());
+}
+
+bool mapped_source::is_read() const noexcept {
+  int unread = 0;
+  return ::ioctl(client_.get(), SIOCOUTQ, &unread) == 0 && unread == 0;
 }
 
 void mapped_source::send(data::body body, std::span<const int> descriptors) {

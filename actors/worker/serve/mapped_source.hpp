@@ -84,6 +84,8 @@ public:
   bool client_speaks() const noexcept { return has_client_ && ready_.client; }
   /// Returns the client's next message, if there is one.
   result<std::optional<packet>> receive();
+  /// Returns whether the client has read everything that was sent.
+  bool is_read() const noexcept;
   /// Sends to the client. Precondition: has_client().
   void send(data::body body, std::span<const int> descriptors = {});
 

@@ -5,6 +5,14 @@
 
 namespace vgpu {
 
+namespace {
+
+std::uint64_t count(std::chrono::nanoseconds x) {
+  return static_cast<std::uint64_t>(x.count());
+}
+
+} // namespace
+
 void replay_progress::reached(std::uint64_t position) {
   position_ = position;
   if (position_ >= charged_until_)
@@ -50,6 +58,19 @@ std::uint64_t replay_progress::charge() {
   return latest_.charged = position_;
 }
 
+void replay_progress::tell_account() {
+  using namespace std::chrono_literals;
+  constexpr auto every = 100ms;
+  if (served_calls_ == told_calls_)
+    return;
+  auto now = std::chrono::steady_clock::now();
+  if (now - told_at_ < every || !client_.has_read())
+    return;
+  told_at_ = now;
+  told_calls_ = served_calls_;
+  client_.tell(this->now());
+}
+
 data::progress replay_progress::now() const {
   return {.received = std::max(client_.received(), position_),
           .executed = exec_.executed(),
@@ -58,7 +79,10 @@ data::progress replay_progress::now() const {
           .answers = client_.answers(),
           .acknowledged = client_.acknowledged(),
           .charged = latest_.charged,
-          .busy = busy_.percents()};
+          .busy = busy_.percents(),
+          .served_calls = served_calls_,
+          .served_ns = count(served_),
+          .device_ns = count(exec_.account().device_time())};
 }
 
 bool replay_progress::is_far() const noexcept {

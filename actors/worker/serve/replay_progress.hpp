@@ -7,6 +7,7 @@
 #include "actors/worker/execute/executor.hpp"
 #include "actors/worker/serve/client_channel.hpp"
 
+#include <chrono>
 #include <cstdint>
 
 namespace vgpu {
@@ -28,6 +29,12 @@ public:
   std::uint64_t position() const noexcept { return position_; }
   /// Records that all calls before this position were executed.
   void reached(std::uint64_t position);
+  /// Records that the worker executed so many calls, with which it was busy for
+  /// so long.
+  void served(std::uint64_t calls, std::chrono::nanoseconds time) noexcept {
+    served_calls_ += calls;
+    served_ += time;
+  }
   /// Records that a state has brought the session to this position.
   void restored(std::uint64_t position) {
     position_ = reported_until_ = position;
@@ -55,6 +62,10 @@ public:
   std::uint64_t charge();
   /// Returns the session's progress.
   data::progress now() const;
+  /// Tells a client of this host what was executed, if it has not heard that
+  /// for a while. It has read the former message, so that other messages find
+  /// room.
+  void tell_account();
   /// Saves the progress, for the heartbeats during the next call.
   void note() { latest_ = now(); }
   /// Returns the progress that note() saved.
@@ -76,9 +87,47 @@ private:
   /// Work before this position was charged earlier.
   std::uint64_t charged_until_ = 0;
   std::uint64_t reported_until_ = 0;
+  std::uint64_t served_calls_ = 0;
+  std::chrono::nanoseconds served_{0};
+  std::uint64_t told_calls_ = 0; // of served_calls_
+  std::chrono::steady_clock::time_point told_at_{};
   bool replay_reported_ = true;
   bool answer_reported_ = true;
   data::progress latest_;
+};
+
+/// Measures a batch of calls, from its construction on. It reads the clock now
+/// and then, and at the end.
+class served_calls {
+public:
+  explicit served_calls(replay_progress& to) noexcept : to_(to) {}
+  served_calls(const served_calls&) = delete;
+  served_calls& operator=(const served_calls&) = delete;
+  ~served_calls() {
+    if (calls_ != 0)
+      look();
+  }
+
+  /// Counts one call.
+  void add() noexcept {
+    constexpr unsigned looks_every = 64;
+    to_.served(1, {});
+    if (++calls_ % looks_every == 0)
+      look();
+  }
+
+private:
+  using clock = std::chrono::steady_clock;
+
+  void look() noexcept {
+    auto now = clock::now();
+    to_.served(0, now - since_);
+    since_ = now;
+  }
+
+  replay_progress& to_;
+  unsigned calls_ = 0;
+  clock::time_point since_ = clock::now();
 };
 
 } // namespace vgpu

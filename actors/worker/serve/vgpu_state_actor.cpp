@@ -95,6 +95,7 @@ void vgpu_state_actor::act() {
       await_turn();
     }
     progress_.tell_first_answer();
+    progress_.tell_account();
     check_device();
     publish();
     check_abandoned();
@@ -298,6 +299,7 @@ void vgpu_state_actor::execute_log() {
   if (!mapped_.has_client())
     return;
   auto& reader = mapped_.log()->reader;
+  served_calls measured{progress_};
   for (int i = 0; i < most && takes_calls(); ++i) {
     auto got = reader.next();
     if (!got) {
@@ -311,6 +313,7 @@ void vgpu_state_actor::execute_log() {
       reader.rewind(progress_.position());
       break;
     }
+    measured.add();
     after_call((*got)->end);
   }
 }
@@ -318,6 +321,7 @@ void vgpu_state_actor::execute_log() {
 void vgpu_state_actor::execute_forwarded() {
   if (forwarded_.has_calls())
     progress_.note();
+  served_calls measured{progress_};
   while (forwarded_.has_calls() && holds_lease() &&
          !forwarded_.answers()->congested() && takes_calls()) {
     auto position = progress_.position();
@@ -328,6 +332,7 @@ void vgpu_state_actor::execute_forwarded() {
     }
     if (!execute(*got, forwarded_.owner()))
       break;
+    measured.add();
     auto end_of_call = got->end;
     forwarded_.drop(end_of_call - position);
     after_call(end_of_call);

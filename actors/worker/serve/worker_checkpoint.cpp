@@ -212,6 +212,8 @@ void worker_checkpoint::hand_over(std::uint64_t bytes,
       wanted_.go_on ? checkpoint_phase::running : checkpoint_phase::stopped;
   // A client would resume a session whose checkpoint it did not order.
   if (is_ordered_by_client()) {
+    // Until here the snapshot covers what was executed.
+    client_.tell(progress_.now());
     client_.tell(news, files_.handed_over());
     if (client_.is_on_this_host())
       files_.note_taken(wanted_.go_on);

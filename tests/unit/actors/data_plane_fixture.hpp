@@ -98,6 +98,8 @@ struct world {
   state_places places =
       state_places::create(std::filesystem::temp_directory_path().string());
   control::protection protect = control::protection::journal;
+  std::uint32_t recover_within_ms = 2'000;
+  double protect_cost = 2; // percent
   session_owner hub = system.spawn(owner, &in);
   static constexpr std::uint64_t token = 99;
   std::vector<caf::strong_actor_ptr> actors{
@@ -165,6 +167,8 @@ struct world {
     auto asked = hello.initSpecification();
     asked.setProtection(static_cast<wire::Protection>(protect));
     asked.setSnapshotMs(control::shortest_snapshot_ms);
+    asked.setRecoverWithinMs(recover_within_ms);
+    asked.setProtectCost(protect_cost);
     auto flat = capnp::messageToFlatArray(message);
     auto memory = area.descriptors();
     std::vector<int> fds{memory.begin(), memory.end()};

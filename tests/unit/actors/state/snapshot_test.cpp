@@ -115,6 +115,53 @@ BOOST_DATA_TEST_CASE_F(snapshots, calls_in_a_snapshot_are_not_made_again,
   BOOST_TEST(!lost());
 }
 
+BOOST_DATA_TEST_CASE_F(snapshots, a_promised_recovery_brings_snapshots,
+                       data_of::make(both), where) {
+  protect = control::protection::journal;
+  recover_within_ms = control::shortest_snapshot_ms;
+  protect_cost = 100;
+  auto first = begin(transport::automatic, where.same_host);
+  std::uint32_t calls = 0;
+  // The journal stays far shorter than the one that brings a snapshot.
+  BOOST_TEST(await("a snapshot covers calls", [&] {
+    for (int i = 0; i < 500; ++i, ++calls)
+      add(1);
+    return header().covered.load() != 0;
+  }));
+  BOOST_TEST(told("session-snapshot"));
+  BOOST_TEST(read_counter() == calls);
+  kill(first);
+  drift = 1'000'000;
+  lease(2, start_worker(2, false));
+  BOOST_TEST(in.wait([&] {
+    return in.has<control::event>([&](auto& x) {
+      return x.kind == "session-replayed" && x.calls < calls;
+    });
+  }));
+  BOOST_TEST(!lost());
+}
+
+BOOST_DATA_TEST_CASE_F(snapshots, a_promise_that_costs_too_much_is_told,
+                       data_of::make(both), where) {
+  protect = control::protection::journal;
+  recover_within_ms = control::shortest_snapshot_ms;
+  protect_cost = 0;
+  begin(transport::automatic, where.same_host);
+  BOOST_TEST(await("the client tells what holds", [&] {
+    for (int i = 0; i < 500; ++i)
+      add(1);
+    return in.wait(
+        [&] {
+          return in.has<control::event>([](auto& x) {
+            return x.kind == "recovery-time" && x.milliseconds > 50 &&
+                   x.text.find("recovers in about") != x.text.npos;
+          });
+        },
+        0ms);
+  }));
+  BOOST_TEST(header().covered.load() == 0u);
+}
+
 BOOST_DATA_TEST_CASE_F(snapshots, the_former_snapshot_is_given_back,
                        data_of::make(both), where) {
   begin(transport::automatic, where.same_host);
