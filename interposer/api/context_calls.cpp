@@ -3,6 +3,7 @@
 
 #include "interposer/context/green_context.hpp"
 #include "interposer/context/peers.hpp"
+#include "interposer/graph/capture.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/stream/stream_set.hpp"
 
@@ -166,6 +167,8 @@ context* peer_of(CUcontext handle) {
 
 CUresult synchronise_context(context& x) {
   if (auto why = usable(&x); why != CUDA_SUCCESS)
+    return why;
+  if (auto why = check_whole_context(x); why != CUDA_SUCCESS)
     return why;
   return process::the_session().synchronise(x.device_index());
 }

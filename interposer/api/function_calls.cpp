@@ -90,6 +90,8 @@ CUresult CUDAAPI cuFuncGetModule(CUmodule* hmod, CUfunction hfunc) {
 }
 
 CUresult CUDAAPI cuFuncGetName(const char** name, CUfunction hfunc) {
+  if (hfunc == nullptr)
+    return guarded([] { return CUDA_ERROR_INVALID_VALUE; });
   return with_function(hfunc, [&](function& f) {
     if (name == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
@@ -158,11 +160,11 @@ CUresult CUDAAPI cuKernelGetLibrary(CUlibrary* pLib, CUkernel handle) {
 
 CUresult CUDAAPI cuKernelGetName(const char** name, CUkernel handle) {
   return guarded([&] {
+    if (name == nullptr || handle == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
     auto* k = find_kernel(handle);
     if (k == nullptr)
       return CUDA_ERROR_INVALID_HANDLE;
-    if (name == nullptr)
-      return CUDA_ERROR_INVALID_VALUE;
     *name = k->name.c_str();
     return CUDA_SUCCESS;
   });

@@ -2,6 +2,7 @@
 #include "interposer/api/entry.hpp"
 
 #include "interposer/context/green_context.hpp"
+#include "interposer/graph/capture.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/stream/stream_event.hpp"
 #include "interposer/stream/stream_set.hpp"
@@ -23,6 +24,8 @@ template <class Body>
 CUresult with_event(context& in, CUevent handle, const Body& body) {
   if (auto why = usable(&in); why != CUDA_SUCCESS)
     return why;
+  if (auto why = check_whole_context(in); why != CUDA_SUCCESS)
+    return why;
   auto* x = events().find(handle);
   return x == nullptr ? CUDA_ERROR_INVALID_HANDLE : body(streams_of(in), *x);
 }
@@ -41,7 +44,10 @@ constexpr auto record_all = [](stream_set& in, event& x) {
   return in.record(x);
 };
 constexpr auto wait_in_all = [](stream_set& in, event& x) {
-  return in.wait(x);
+  if (!x.is_captured())
+    return in.wait(x);
+  (void)refuse_captured(x);
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 };
 
 } // namespace

@@ -139,7 +139,7 @@ CUresult CUDAAPI cuMemAllocHost(void** pp, size_t bytesize) {
 CUresult CUDAAPI cuMemFreeHost(void* p) {
   call_arguments given{__func__, p};
   return waiting_by_handle(
-      [&] { return p == nullptr ? CUDA_ERROR_INVALID_VALUE : free_pinned(p); });
+      [&] { return p == nullptr ? CUDA_SUCCESS : free_pinned(p); });
 }
 
 CUresult CUDAAPI cuMemHostGetDevicePointer(CUdeviceptr* pdptr, void* p,

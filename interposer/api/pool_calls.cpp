@@ -134,7 +134,7 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool_out,
     auto shared = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
     if (shared && !may_be_exported(dev, poolProps->handleTypes))
       return CUDA_ERROR_NOT_SUPPORTED;
-    auto made = std::make_unique<pool>(dev);
+    auto made = std::make_unique<pool>(dev, poolProps->maxSize);
     auto* x = made.get();
     if (shared)
       x->key = random_serial();

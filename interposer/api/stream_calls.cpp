@@ -2,6 +2,7 @@
 #include "interposer/api/entry.hpp"
 
 #include "interposer/graph/capture.hpp"
+#include "interposer/session/own_thread.hpp"
 #include "interposer/session/session.hpp"
 #include "interposer/stream/stream_event.hpp"
 
@@ -133,6 +134,8 @@ CUresult CUDAAPI cuEventQuery(CUevent hEvent) {
 CUresult CUDAAPI cuEventSynchronize(CUevent hEvent) {
   call_arguments given{__func__, hEvent};
   return with_event(hEvent, [](event& x) {
+    if (runs_host_functions())
+      return CUDA_ERROR_NOT_PERMITTED;
     return x.is_captured() ? refuse_captured(x) : synchronise(x);
   });
 }

@@ -79,7 +79,6 @@ bool is_in_range(int which, const CUlaunchAttributeValue& value,
            carveout <= CU_SHAREDMEM_CARVEOUT_MAX_SHARED;
   }
   case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-  case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
   case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
   case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
   case CU_LAUNCH_ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING:
@@ -157,7 +156,6 @@ CUresult launch_attributes::set(attribute_use use, std::uint8_t device,
                          : CUDA_SUCCESS;
   }
   case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-  case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
   case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
   case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
   case CU_LAUNCH_ATTRIBUTE_PRIORITY:
@@ -219,10 +217,8 @@ int launch_attributes::priority() const noexcept {
 std::vector<launch_hint> launch_attributes::hints(std::uint8_t device) const {
   std::vector<launch_hint> out;
   for (const auto& [which, value] : kept_) {
-    // The program waits by its streams' policy.
-    if (which == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
-        (which == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW &&
-         !is_on(device, value.accessPolicyWindow)))
+    if (which == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW &&
+        !is_on(device, value.accessPolicyWindow))
       continue;
     launch_hint hint;
     hint.attribute = static_cast<std::uint32_t>(which);

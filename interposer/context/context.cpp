@@ -256,10 +256,13 @@ std::unique_ptr<thread_streams>& streams_of_thread() {
 }
 
 CUresult usable(const context* x) noexcept {
-  // libgomp frees memory in callbacks, and defers that when it gets this code.
+  // A wait there would never end, because its own stream waits for the
+  // function. libgomp frees memory in callbacks, and defers that when it gets
+  // this code.
+  if (runs_host_functions()) [[unlikely]]
+    return CUDA_ERROR_NOT_PERMITTED;
   if (x == nullptr)
-    return runs_host_functions() ? CUDA_ERROR_NOT_PERMITTED
-                                 : CUDA_ERROR_INVALID_CONTEXT;
+    return CUDA_ERROR_INVALID_CONTEXT;
   if (!x->active.load(std::memory_order_acquire))
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   return process::the_session().sticky();

@@ -165,8 +165,7 @@ context* pop_context() noexcept;
 std::unique_ptr<thread_streams>& streams_of_thread();
 
 /// Returns the error with which work in this context fails, or CUDA_SUCCESS.
-/// For a host function or callback without a context it is
-/// CUDA_ERROR_NOT_PERMITTED.
+/// For a host function or callback it is CUDA_ERROR_NOT_PERMITTED.
 CUresult usable(const context* x) noexcept;
 
 } // namespace vgpu::interposer

@@ -395,6 +395,18 @@ CUresult check_unsafe_call() {
   return code;
 }
 
+CUresult check_whole_context(const context& in) {
+  if (!any_capture())
+    return CUDA_SUCCESS;
+  std::lock_guard guard{lock()};
+  auto code = CUDA_SUCCESS;
+  for (auto& x : all())
+    for (auto& [s, tips] : x.tips)
+      if (&s->owner == &in || &s->within == &in)
+        code = broken(x, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  return code;
+}
+
 CUresult check_legacy_work(const context& in) {
   std::lock_guard guard{lock()};
   auto code = CUDA_SUCCESS;

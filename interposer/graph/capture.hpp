@@ -81,6 +81,10 @@ CUresult refuse_captured(event& x);
 /// Returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and breaks the capture, where
 /// one is under way and the thread's mode forbids calls that may wait.
 CUresult check_unsafe_call();
+/// Returns CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and breaks the captures,
+/// where streams of the context are captured, in whatever mode and by whatever
+/// thread. For a call that refers to all work of the context.
+CUresult check_whole_context(const context& in);
 /// Returns CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, and breaks the capture, where
 /// work in the context's legacy stream would depend on a captured stream.
 CUresult check_legacy_work(const context& in);

@@ -36,11 +36,20 @@ void each_pool(const F& f) {
 // -- what a pool holds
 // ------------------------------------------------------------
 
+/// More than any device has; rounding it up does not overflow.
+constexpr auto most_room = std::uint64_t{1} << 62;
+
 void pool_book::use(std::uint64_t bytes) noexcept {
   used_ += bytes;
   used_high_ = std::max(used_high_, used_);
   reserved_ = std::max(reserved_, round_up(used_, granule_bytes));
   reserved_high_ = std::max(reserved_high_, reserved_);
+}
+
+bool pool_book::has_room(std::uint64_t bytes,
+                         std::uint64_t most) const noexcept {
+  auto room = round_up(std::min(most, most_room), granule_bytes);
+  return used_ <= room && bytes <= room - used_;
 }
 
 void pool_book::trim(std::uint64_t keep) noexcept {
@@ -158,6 +167,12 @@ void destroy_pool(pool& x) {
 
 CUresult allocate_from(context& in, pool& from, std::size_t bytes,
                        CUdeviceptr& out) {
+  std::unique_lock filling{from.filling, std::defer_lock};
+  if (from.max_size != 0) {
+    filling.lock();
+    if (!from.book().has_room(bytes, from.max_size))
+      return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   auto code = allocate(in, bytes, memory_kind::pooled, from.handle, out);
   if (code != CUDA_SUCCESS)
     return code;

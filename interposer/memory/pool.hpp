@@ -25,6 +25,9 @@ public:
   void use(std::uint64_t bytes) noexcept;
   /// Stops counting an allocation. What is reserved stays.
   void leave(std::uint64_t bytes) noexcept { used_ -= bytes; }
+  /// Tells whether the memory in use stays within `most` bytes, in whole
+  /// granules, with a further allocation.
+  bool has_room(std::uint64_t bytes, std::uint64_t most) const noexcept;
   /// Releases what is reserved beyond `keep` bytes and the memory in use.
   void trim(std::uint64_t keep) noexcept;
   /// Sets the marks to the present values.
@@ -45,11 +48,18 @@ private:
 
 /// Represents a CUmemoryPool.
 struct pool {
-  explicit pool(int on_device) : device(on_device) {}
+  explicit pool(int on_device, std::uint64_t at_most = 0)
+      : device(on_device), max_size(at_most) {}
   /// Gives up its reserve.
   ~pool();
 
   const int device;
+  /// The bytes that the pool may have in use, or 0 where only the device limits
+  /// it.
+  const std::uint64_t max_size;
+  /// Held during an allocation from a pool with such a limit, so that no two
+  /// allocations take the same room.
+  std::mutex filling;
   std::uint64_t handle = 0;
   bool is_default = false;
   /// Identifies the pool to other processes, and signs the handles of its
@@ -123,7 +133,8 @@ void release_reserves(std::uint8_t device);
 /// Releases what pools reserve beyond their thresholds, as the program waits.
 void trim_pools_after_wait();
 
-/// Allocates from the pool.
+/// Allocates from the pool. Returns CUDA_ERROR_OUT_OF_MEMORY where the pool
+/// would exceed its maximum.
 CUresult allocate_from(context& in, pool& from, std::size_t bytes,
                        CUdeviceptr& out);
 /// Makes a descriptor by which another process can import the pool.

@@ -163,4 +163,17 @@ BOOST_AUTO_TEST_CASE(a_launch_records_its_events) {
     REQUIRE_OK(cuEventDestroy(x));
 }
 
+BOOST_AUTO_TEST_CASE(only_streams_have_a_policy_of_waiting) {
+  CHECK_CODE(with(CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY,
+                  [](auto& x) { x.syncPolicy = CU_SYNC_POLICY_SPIN; }),
+             CUDA_ERROR_INVALID_VALUE);
+  REQUIRE_OK(launch({}));
+}
+
+BOOST_AUTO_TEST_CASE(nothing_has_no_name) {
+  const char* name = nullptr;
+  CHECK_CODE(cuFuncGetName(&name, nullptr), CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(cuKernelGetName(&name, nullptr), CUDA_ERROR_INVALID_VALUE);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

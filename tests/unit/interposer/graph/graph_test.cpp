@@ -2,6 +2,8 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
+#include <vector>
 
 using namespace vgpu;
 using namespace vgpu::test;
@@ -205,6 +207,26 @@ BOOST_AUTO_TEST_CASE(destroying_a_stream_ends_its_capture) {
   CUdeviceptr p = 0; // no capture is left
   REQUIRE_OK(cuMemAlloc(&p, 16));
   REQUIRE_OK(cuMemFree(p));
+}
+
+BOOST_AUTO_TEST_CASE(a_capture_does_not_survive_work_of_its_whole_context) {
+  CUevent event = nullptr;
+  CUcontext context = nullptr;
+  REQUIRE_OK(cuEventCreate(&event, 0));
+  REQUIRE_OK(cuCtxGetCurrent(&context));
+  std::vector<std::function<CUresult()>> calls{
+      [] { return cuCtxSynchronize(); },
+      [&] { return cuCtxRecordEvent(context, event); },
+      [&] { return cuCtxWaitEvent(context, event); }};
+  for (auto& call : calls) {
+    CUgraph made = nullptr;
+    REQUIRE_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    CHECK_CODE(call(), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    CHECK_CODE(cuStreamEndCapture(stream, &made),
+               CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    REQUIRE_OK(call());
+  }
+  REQUIRE_OK(cuEventDestroy(event));
 }
 
 BOOST_AUTO_TEST_CASE(captures_that_meet_are_invalidated) {

@@ -345,4 +345,12 @@ BOOST_AUTO_TEST_CASE(a_fill_of_pinned_memory_is_done_when_it_returns) {
   BOOST_TEST(pinned[size - 1] == 9);
 }
 
+BOOST_AUTO_TEST_CASE(freeing_nothing_succeeds) {
+  // The runtime makes a null pointer for page-locked memory of no bytes, and
+  // passes it on when the program frees it.
+  CHECK_CODE(cuMemFreeHost(nullptr), CUDA_SUCCESS);
+  CHECK_CODE(cuMemFree(0), CUDA_SUCCESS);
+  CHECK_CODE(cuMemHostUnregister(nullptr), CUDA_ERROR_INVALID_VALUE);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

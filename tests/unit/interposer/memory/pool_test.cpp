@@ -243,4 +243,25 @@ BOOST_AUTO_TEST_CASE(memory_of_the_host_is_refused_as_cuda_says) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_pool_grows_to_its_maximum_and_no_further) {
+  REQUIRE_OK(cuMemPoolDestroy(pool));
+  CUmemPoolProps what{};
+  what.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  what.maxSize = 4 * step;
+  REQUIRE_OK(cuMemPoolCreate(&pool, &what));
+  auto p = allocate(3 * step);
+  CUdeviceptr q = 0;
+  BOOST_TEST(cuMemAllocFromPoolAsync(&q, 2 * step, pool, nullptr) ==
+             CUDA_ERROR_OUT_OF_MEMORY);
+  BOOST_TEST(cuMemAllocFromPoolAsync(&q, ~std::size_t{0} - step, pool,
+                                     nullptr) == CUDA_ERROR_OUT_OF_MEMORY);
+  holds(3 * step, 3 * step);
+  auto r = allocate(step);
+  release(p);
+  p = allocate(2 * step); // what was freed is room again
+  release(p);
+  release(r);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,6 @@
 #include "tests/unit/interposer/driver_fixture.hpp"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -327,6 +328,39 @@ BOOST_AUTO_TEST_CASE(callbacks_may_not_use_memory) {
     std::this_thread::yield();
   CHECK_CODE(got.code, CUDA_ERROR_NOT_PERMITTED);
   REQUIRE_OK(cuMemFree(p));
+}
+
+BOOST_AUTO_TEST_CASE(host_functions_may_not_call_the_driver) {
+  // The function's thread has a context of its own choice, as after the
+  // runtime's first call there.
+  struct asked {
+    CUstream stream;
+    CUcontext context = nullptr;
+    CUevent event = nullptr;
+    std::array<CUresult, 5> codes{};
+    std::atomic<bool> done{false};
+  } x{.stream = stream};
+  REQUIRE_OK(cuCtxGetCurrent(&x.context));
+  REQUIRE_OK(cuEventCreate(&x.event, CU_EVENT_DEFAULT));
+  REQUIRE_OK(cuLaunchHostFunc(
+      stream,
+      [](void* p) {
+        auto* a = static_cast<asked*>(p);
+        CUdeviceptr made = 0;
+        (void)cuCtxSetCurrent(a->context);
+        a->codes = {cuCtxSynchronize(), cuStreamSynchronize(a->stream),
+                    cuEventSynchronize(a->event), cuMemAlloc(&made, 16),
+                    cuStreamQuery(a->stream)};
+        a->done = true;
+      },
+      &x));
+  REQUIRE_OK(cuEventRecord(x.event, stream));
+  while (!x.done.load())
+    std::this_thread::yield();
+  for (auto code : x.codes)
+    CHECK_CODE(code, CUDA_ERROR_NOT_PERMITTED);
+  REQUIRE_OK(cuStreamSynchronize(stream));
+  REQUIRE_OK(cuEventDestroy(x.event));
 }
 
 BOOST_AUTO_TEST_CASE(many_threads_share_the_log) {
