@@ -133,6 +133,7 @@ filler& buffers() noexcept {
 struct writer {
   filler& to;
   std::bitset<kind_count> kinds;
+  chosen_functions of_driver, of_runtime;
   bool latencies;
 
   bool wants(kind x) const { return kinds[static_cast<std::size_t>(x)]; }
@@ -141,10 +142,11 @@ struct writer {
     if (static_cast<caller>(x.mark) == caller::runtime) {
       // The runtime makes calls that belong to none of its functions.
       if (auto number = runtime_function(x.name);
-          wants(kind::runtime) && number != 0)
+          number != 0 && of_runtime.wants(number, wants(kind::runtime)))
         to.put(call_of(x, clock(), kind::runtime, number));
-    } else if (wants(kind::driver)) {
-      to.put(call_of(x, clock(), kind::driver, driver_function(x.name)));
+    } else if (auto number = driver_function(x.name);
+               of_driver.wants(number, wants(kind::driver))) {
+      to.put(call_of(x, clock(), kind::driver, number));
     }
   }
 
@@ -193,11 +195,14 @@ code write_all(filler& to) {
   complete_buffer complete = nullptr;
   std::vector<joined_call> joined;
   std::bitset<kind_count> kinds;
+  chosen_functions of_driver, of_runtime;
   {
     std::lock_guard guard{x.mutex};
     request = x.request;
     complete = x.complete;
     kinds = x.kinds;
+    of_driver = x.of_driver;
+    of_runtime = x.of_runtime;
     if (request != nullptr)
       joined.swap(x.joined);
   }
@@ -212,7 +217,7 @@ code write_all(filler& to) {
     out.correlation = one.correlation;
     to.put(out);
   }
-  writer each{to, kinds, x.wants_latency};
+  writer each{to, kinds, of_driver, of_runtime, x.wants_latency};
   auto got = by->take(
       [](void* user, const activity* one) {
         static_cast<const writer*>(user)->put(*one);

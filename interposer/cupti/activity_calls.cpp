@@ -178,13 +178,29 @@ VGPU_CUPTI(cuptiActivityEnableAllocationSource)(std::uint8_t) {
 VGPU_CUPTI(cuptiActivityEnableBufferSummary)(std::uint8_t) {
   return code::success;
 }
-VGPU_CUPTI(cuptiActivityEnableDriverApi)(std::uint32_t, std::uint8_t on) {
-  return entry([&] {
-    return set_kind(static_cast<std::uint32_t>(kind::driver), on != 0);
-  });
+
+// -- some functions -----------------------------------------------------------
+
+namespace {
+
+code choose(chosen_functions& of, std::uint32_t number, bool on) {
+  if (number == 0 || number >= most_functions)
+    return code::invalid_parameter;
+  // Calls until now belong to the choice until now.
+  (void)write_records();
+  auto& x = here();
+  std::lock_guard guard{x.mutex};
+  of.choose(number, on);
+  return apply_wishes(x);
 }
-VGPU_CUPTI(cuptiActivityEnableRuntimeApi)(std::uint32_t, std::uint8_t on) {
-  return entry([&] {
-    return set_kind(static_cast<std::uint32_t>(kind::runtime), on != 0);
-  });
+
+} // namespace
+
+VGPU_CUPTI(cuptiActivityEnableDriverApi)
+(std::uint32_t number, std::uint8_t on) {
+  return entry([&] { return choose(here().of_driver, number, on != 0); });
+}
+VGPU_CUPTI(cuptiActivityEnableRuntimeApi)
+(std::uint32_t number, std::uint8_t on) {
+  return entry([&] { return choose(here().of_runtime, number, on != 0); });
 }

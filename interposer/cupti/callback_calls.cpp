@@ -115,6 +115,7 @@ VGPU_CUPTI(cuptiFinalize)() {
     auto& x = here();
     std::lock_guard guard{x.mutex};
     x.kinds.reset();
+    x.of_driver = x.of_runtime = {};
     x.one = {};
     return apply_wishes(x);
   });

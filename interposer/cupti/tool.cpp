@@ -27,9 +27,10 @@ code apply_wishes(tool& x) {
   if (by == nullptr)
     return code::not_initialized;
   auto on = [&](kind what) { return x.kinds[static_cast<std::size_t>(what)]; };
-  auto wants_work = x.kinds.any();
-  x.wants_calls =
-      on(kind::driver) || on(kind::runtime) || on(kind::external_correlation);
+  auto wants_some = x.of_driver.wanted.any() || x.of_runtime.wanted.any();
+  auto wants_work = x.kinds.any() || wants_some;
+  x.wants_calls = on(kind::driver) || on(kind::runtime) || wants_some ||
+                  on(kind::external_correlation);
   x.wants_callbacks =
       x.one.is_active &&
       x.one.enabled[static_cast<std::size_t>(domain::driver)].any();

@@ -26,6 +26,23 @@ struct subscriber {
   std::array<std::bitset<most_functions>, domain_count> enabled{};
 };
 
+/// Holds which of an interface's functions the tool chose one by one: some of a
+/// kind that it does not want as a whole, or all of a kind but some.
+struct chosen_functions {
+  std::bitset<most_functions> wanted, unwanted;
+
+  /// Chooses a function, whose number is in range.
+  void choose(std::uint32_t number, bool on) {
+    wanted[number] = on;
+    unwanted[number] = !on;
+  }
+  bool wants(std::uint32_t number, bool whole_kind) const {
+    return number < most_functions
+               ? wanted[number] || (whole_kind && !unwanted[number])
+               : whole_kind;
+  }
+};
+
 /// Joins the calls of a thread with the tool's own numbers.
 struct joined_call {
   std::uint32_t correlation;
@@ -37,6 +54,7 @@ struct joined_call {
 struct tool {
   std::mutex mutex;
   std::bitset<kind_count> kinds;
+  chosen_functions of_driver, of_runtime;
   subscriber one;
   std::vector<joined_call> joined;
 

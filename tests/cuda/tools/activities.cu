@@ -10,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #define CHECK(x)                                                               \
@@ -221,6 +222,31 @@ int main() {
   EXPECT(recorded.lent > 0);
   EXPECT(CUPTI(cuptiActivityFlushAll)(1) == CUPTI_SUCCESS);
   EXPECT(recorded.kernels.size() == rounds + 2);
+
+  // Functions of the runtime are chosen one by one, too.
+  auto cbid = recorded.runtime.front().cbid;
+  for (auto& r : recorded.runtime)
+    for (auto& k : recorded.kernels)
+      if (r.correlationId == k.what.correlationId)
+        cbid = r.cbid;
+  auto records = [&] {
+    recorded.runtime.clear();
+    shift<<<1, 32, 0, stream>>>(x, 32);
+    CHECK(cudaStreamSynchronize(stream));
+    EXPECT(CUPTI(cuptiActivityFlushAll)(1) == CUPTI_SUCCESS);
+    std::size_t launches = 0;
+    for (auto& r : recorded.runtime)
+      launches += r.cbid == cbid ? 1 : 0;
+    return std::make_pair(launches, recorded.runtime.size() - launches);
+  };
+  EXPECT(records().first == 1);
+  EXPECT(CUPTI(cuptiActivityEnableRuntimeApi)(cbid, 0) == CUPTI_SUCCESS);
+  auto without = records();
+  EXPECT(without.first == 0 && without.second > 0);
+  EXPECT(CUPTI(cuptiActivityDisable)(CUPTI_ACTIVITY_KIND_RUNTIME) ==
+         CUPTI_SUCCESS);
+  EXPECT(CUPTI(cuptiActivityEnableRuntimeApi)(cbid, 1) == CUPTI_SUCCESS);
+  EXPECT(records() == std::make_pair(std::size_t{1}, std::size_t{0}));
 
   // Nothing is recorded any more.
   shift<<<1, 32, 0, stream>>>(x, 32);
