@@ -208,12 +208,16 @@ CUresult CUDAAPI cuDeviceGetP2PAttribute(int* value,
                                          CUdevice_P2PAttribute attrib,
                                          CUdevice srcDevice,
                                          CUdevice dstDevice) {
+  // A driver looks at the place first, then at the devices.
+  if (value == nullptr)
+    return guarded([] { return CUDA_ERROR_INVALID_VALUE; });
   return with_device(srcDevice, [&](const device_facts& a) {
     return with_device(dstDevice, [&](const device_facts& b) {
-      if (value == nullptr || srcDevice == dstDevice || attrib < 1 ||
+      if (srcDevice == dstDevice)
+        return CUDA_ERROR_INVALID_DEVICE;
+      if (attrib < 1 ||
           attrib > CU_DEVICE_P2P_ATTRIBUTE_ONLY_PARTIAL_NATIVE_ATOMIC_SUPPORTED)
-        return srcDevice == dstDevice ? CUDA_ERROR_INVALID_DEVICE
-                                      : CUDA_ERROR_INVALID_VALUE;
+        return CUDA_ERROR_INVALID_VALUE;
       auto of_peers = attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
                       attrib == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
       *value = of_peers && can_reach(a, b) ? 1 : 0;

@@ -11,12 +11,12 @@ using namespace vgpu::interposer;
 
 namespace {
 
-/// Fills the caller's array up to its size. Without an array, returns the
-/// number of entries.
+/// Fills the caller's array up to its size, which must not be 0. Without an
+/// array, returns the number of entries.
 template <class Write>
 CUresult give_list(std::size_t have, bool wants_list, std::size_t* count,
                    const Write& write) {
-  if (count == nullptr)
+  if (count == nullptr || (wants_list && *count == 0))
     return CUDA_ERROR_INVALID_VALUE;
   if (wants_list) {
     for (std::size_t i = 0; i < *count; ++i)

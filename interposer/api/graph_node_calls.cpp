@@ -418,7 +418,7 @@ CUresult set_kernel(CUgraphNode node,
     if (code != CUDA_SUCCESS)
       return code;
     fresh.keep_attributes_of(w);
-    w = std::move(fresh);
+    w.take_over(std::move(fresh));
     return code;
   });
 }

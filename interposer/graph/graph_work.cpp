@@ -308,6 +308,15 @@ CUresult describe_free(CUdeviceptr at, const graph& into, free_work& out) {
                              : out.what->claim_free(into.handle);
 }
 
+void kernel_work::take_over(kernel_work&& fresh) {
+  if (fresh.parameters.size() == parameters.size()) {
+    std::copy(fresh.parameters.begin(), fresh.parameters.end(),
+              parameters.begin());
+    fresh.parameters = std::move(parameters);
+  }
+  *this = std::move(fresh);
+}
+
 CUDA_KERNEL_NODE_PARAMS kernel_params(const kernel_work& x,
                                       std::vector<void*>& pointers) {
   const auto& s = x.shape;

@@ -34,6 +34,9 @@ struct kernel_work {
     shape.cooperative = other.shape.cooperative;
     with = other.with;
   }
+  /// Becomes `fresh`. The parameter block stays where it is if its size does,
+  /// because programs pass on the pointers into it that they got earlier.
+  void take_over(kernel_work&& fresh);
 };
 
 /// A copy node copies between host, device and arrays.

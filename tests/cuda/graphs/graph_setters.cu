@@ -239,6 +239,33 @@ static void capture_modes() {
   EXPECT(mode == CU_STREAM_CAPTURE_MODE_RELAXED);
 }
 
+// What a node told is changed in one place and passed on, also after the node
+// was set. A list without room is no question for its size.
+static void told_parameters() {
+  one_node x;
+  int value = 1;
+  void* arguments[] = {&device, &value};
+  CUDA_KERNEL_NODE_PARAMS what = {};
+  what.func = put_function;
+  what.gridDimX = what.gridDimY = what.gridDimZ = 1;
+  what.blockDimX = what.blockDimY = what.blockDimZ = 1;
+  what.kernelParams = arguments;
+  CHECK(cuGraphAddKernelNode(&x.node, x.graph, nullptr, 0, &what));
+  CUDA_KERNEL_NODE_PARAMS told = {};
+  CHECK(cuGraphKernelNodeGetParams(x.node, &told));
+  int second = 2, third = 3;
+  told.kernelParams[1] = &second;
+  CHECK(cuGraphKernelNodeSetParams(x.node, &told));
+  EXPECT(x.result() == 2);
+  told.kernelParams[1] = &third;
+  CHECK(cuGraphExecKernelNodeSetParams(x.exec, x.node, &told));
+  EXPECT(x.result() == 3);
+  CUgraphNode node = nullptr;
+  size_t none = 0;
+  EXPECT(cuGraphGetNodes(x.graph, &node, &none) == CUDA_ERROR_INVALID_VALUE);
+  EXPECT(node == nullptr && none == 0);
+}
+
 int main() {
   CHECK(cudaMalloc(&device, 64));
   CHECK(cudaMallocHost(&host, 64));
@@ -250,6 +277,7 @@ int main() {
   enabling();
   copies();
   kernels();
+  told_parameters();
   host_functions();
   events();
   children();

@@ -414,4 +414,14 @@ BOOST_AUTO_TEST_CASE(notification_callbacks_are_registered_and_removed) {
              CUDA_ERROR_INVALID_VALUE);
 }
 
+BOOST_AUTO_TEST_CASE(a_peer_attribute_needs_a_place_and_two_devices) {
+  int value = 0;
+  CHECK_CODE(cuDeviceGetP2PAttribute(
+                 nullptr, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 0),
+             CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(cuDeviceGetP2PAttribute(
+                 &value, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 0),
+             CUDA_ERROR_INVALID_DEVICE);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
