@@ -437,35 +437,43 @@ bool is_crowded(context& in) {
 }
 
 /// Launches a graph after its own earlier launches, also those in other
-/// streams, because all of them set the same conditions.
+/// streams (CUDA driver API, cuGraphLaunch).
 CUresult launch_in_turn(graph_exec& x, stream& in) {
+  auto conditional = x.what->has_conditions();
+  // No event orders the streams of two contexts.
+  if (&in.owner != &x.owner && !conditional)
+    return issue_all(x, in);
   if (x.ended == nullptr)
     x.ended = make_event(x.owner, CU_EVENT_DISABLE_TIMING);
-  if (auto code = wait(in, *x.ended); code != CUDA_SUCCESS)
+  else if (auto code =
+               x.ended_in == in.wire ? CUDA_SUCCESS : wait(in, *x.ended);
+           code != CUDA_SUCCESS)
     return code;
-  if (auto code = launch_conditional(x.launched(), in); code != CUDA_SUCCESS)
+  if (auto code =
+          conditional ? launch_conditional(x.launched(), in) : issue_all(x, in);
+      code != CUDA_SUCCESS)
     return code;
-  if (is_crowded(in.owner))
+  if (conditional && is_crowded(in.owner))
     wait_for_conditional_launches();
+  x.ended_in = in.wire;
   return record(*x.ended, in);
 }
 
 } // namespace
 
 CUresult launch(graph_exec& x, stream& in) {
-  auto has_conditions = x.what->has_conditions();
   if (!x.what->has_memory()) [[likely]]
-    return has_conditions ? launch_in_turn(x, in) : issue_all(x, in);
+    return launch_in_turn(x, in);
   auto steps = memory_steps(x);
   auto free_first =
       (x.flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) != 0;
   if (auto code = begin_launch(steps, free_first); code != CUDA_SUCCESS)
     return code;
-  auto code = has_conditions ? launch_in_turn(x, in) : issue_all(x, in);
+  auto code = launch_in_turn(x, in);
   if (code != CUDA_SUCCESS)
     abandon_launch(steps);
   // The program may rely on its allocations when this returns.
-  else if (has_conditions)
+  else if (x.what->has_conditions())
     wait_for_conditional_launches();
   return code;
 }

@@ -201,6 +201,7 @@ struct graph_exec {
   void changed() noexcept { launched_.reset(); }
   /// Marks the end of the latest launch. Null before the first launch.
   std::unique_ptr<event> ended;
+  stream_id ended_in{}; // the stream of that launch
 
 private:
   std::shared_ptr<const graph> launched_;

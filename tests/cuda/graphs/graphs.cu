@@ -303,7 +303,45 @@ void forbidden() {
   CHECK(cudaFree(x));
 }
 
+__global__ void count_slowly(int* at) {
+  auto before = *static_cast<volatile int*>(at);
+  for (int i = 0; i < 2000; ++i)
+    __nanosleep(20);
+  *static_cast<volatile int*>(at) = before + 1;
+}
+
+/// Launches of one graph follow each other, whatever their streams are.
+void one_graph_in_two_streams() {
+  int* at = nullptr;
+  CHECK(cudaMalloc(&at, sizeof *at));
+  CHECK(cudaMemset(at, 0, sizeof *at));
+  cudaStream_t in[2];
+  for (auto& s : in)
+    CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
+  CHECK(cudaDeviceSynchronize());
+  cudaGraph_t g;
+  CHECK(cudaStreamBeginCapture(in[0], cudaStreamCaptureModeRelaxed));
+  count_slowly<<<1, 1, 0, in[0]>>>(at);
+  CHECK(cudaStreamEndCapture(in[0], &g));
+  cudaGraphExec_t exec;
+  CHECK(cudaGraphInstantiate(&exec, g, 0));
+  constexpr int rounds = 20;
+  for (int i = 0; i < rounds; ++i)
+    for (auto s : in)
+      CHECK(cudaGraphLaunch(exec, s));
+  CHECK(cudaDeviceSynchronize());
+  int count = 0;
+  CHECK(cudaMemcpy(&count, at, sizeof count, cudaMemcpyDeviceToHost));
+  EXPECT(count == 2 * rounds);
+  CHECK(cudaGraphExecDestroy(exec));
+  CHECK(cudaGraphDestroy(g));
+  for (auto s : in)
+    CHECK(cudaStreamDestroy(s));
+  CHECK(cudaFree(at));
+}
+
 int main() {
+  one_graph_in_two_streams();
   chain();
   fork_and_join();
   by_hand();
