@@ -167,6 +167,8 @@ std::string compute_cache() {
 void permit_nvidia(rules& to) {
   for (const auto* x : {"/dev", "/proc"})
     to.permit(x, read_write);
+  // Events for several processes lie in files that the driver makes there.
+  to.permit("/dev/shm", keep_files);
   for (const auto* x : {"/etc", "/run", "/opt", "/var/run"})
     to.permit(x, programs);
   each_part_of("LD_LIBRARY_PATH",

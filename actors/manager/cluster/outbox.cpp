@@ -1,5 +1,7 @@
 #include "actors/manager/cluster/outbox.hpp"
 
+#include "actors/manager/cluster/peer_registry.hpp"
+
 #include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
 #include "schema/base/cuda_fault.hpp"
@@ -79,10 +81,13 @@ void outbox::publish(control::event what) {
   serve_waiters();
 }
 
-/// Returns whether the peer is the node that the event names, the client of the
-/// event's session, or anybody who names neither.
-bool outbox::may_report(const std::string& peer,
+/// Returns whether the peer is a command, the node that the event names, the
+/// client of the event's session, or anybody who names neither. The sender's
+/// name is the one under which it was welcomed.
+bool outbox::may_report(const std::string& peer, const control::envelope& from,
                         const control::event& x) const {
+  if (from.from.starts_with(prefix_of(control::role::command)))
+    return true;
   if (auto i = state_.nodes.find(x.node);
       i != state_.nodes.end() && i->second.peer == peer)
     return true;
@@ -94,7 +99,7 @@ bool outbox::may_report(const std::string& peer,
 
 void outbox::handle(const std::string& peer, const control::envelope& from,
                     const control::event& x) {
-  if (!may_report(peer, x))
+  if (!may_report(peer, from, x))
     return refuse(peer, from,
                   {fault_kind::refused,
                    "an event of this connection is about its own node or "

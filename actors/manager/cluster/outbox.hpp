@@ -58,8 +58,8 @@ public:
 
   /// Publishes an event of the manager's own.
   void emit(event_kind kind, std::string text, event_subject what = {});
-  /// Publishes an event that a peer reports about itself or its sessions, and
-  /// refuses others.
+  /// Publishes an event that a peer reports about itself or its sessions, or
+  /// that a command reports, and refuses others.
   void handle(const std::string& peer, const control::envelope& from,
               const control::event& x);
   /// Answers with the events after a number, at once or when there are some.
@@ -80,7 +80,8 @@ public:
   std::optional<time_point> next_deadline() const;
 
 private:
-  bool may_report(const std::string& peer, const control::event& x) const;
+  bool may_report(const std::string& peer, const control::envelope& from,
+                  const control::event& x) const;
   void publish(control::event what);
 
   sender send_;

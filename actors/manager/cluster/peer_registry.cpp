@@ -9,10 +9,6 @@ namespace vgpu {
 
 using control::role;
 
-namespace {
-
-constexpr std::size_t longest_name = 200;
-
 const char* prefix_of(role x) {
   switch (x) {
   case role::node:
@@ -26,6 +22,10 @@ const char* prefix_of(role x) {
   }
   return "?";
 }
+
+namespace {
+
+constexpr std::size_t longest_name = 200;
 
 bool is_plain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||

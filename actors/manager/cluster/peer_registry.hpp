@@ -20,6 +20,9 @@ struct manager_greeting {
   std::uint64_t term = 0;
 };
 
+/// Returns the beginning of the names of all peers in this role.
+const char* prefix_of(control::role x);
+
 /// Holds the connections, with the names and roles of their peers. Not
 /// thread-safe.
 class peer_registry {

@@ -398,7 +398,7 @@ struct world {
       sleep_while(wanted, 1, unasked);
     }
     boost::test_tools::assertion_result late{condition()};
-    late.message() << "waited for 10 s, and this did not come true: " << what;
+    late.message() << "this did not come true in time: " << what;
     return late;
   }
 

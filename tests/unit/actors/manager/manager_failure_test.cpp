@@ -529,6 +529,10 @@ BOOST_AUTO_TEST_CASE(only_its_own_client_reports_about_a_session) {
   say("c", "client/c", made_up, 1);
   say("n-a", "node/a", made_up, 1);
   BOOST_TEST(count("session-lost") == 2u);
+  // A command tells what it did to others.
+  say("cmd", "command/1", hello{1, 1, "t", role::command});
+  say("cmd", "command/1", made_up, 1);
+  BOOST_TEST(count("session-lost") == 3u);
 }
 
 BOOST_AUTO_TEST_CASE(a_node_that_does_not_return_is_lost) {
