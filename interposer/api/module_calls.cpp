@@ -65,7 +65,7 @@ CUresult with_module(CUmodule handle, const Body& body) noexcept {
 
 CUresult CUDAAPI cuModuleLoad(CUmodule* out, const char* fname) {
   return in_context([&](context& x) {
-    if (out == nullptr || fname == nullptr)
+    if (out == nullptr || fname == nullptr || *fname == '\0')
       return CUDA_ERROR_INVALID_VALUE;
     auto bytes = read_image_file(fname);
     if (!bytes)
@@ -153,8 +153,11 @@ CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr* dptr, size_t* bytes,
     if (name == nullptr || (dptr == nullptr && bytes == nullptr))
       return CUDA_ERROR_INVALID_VALUE;
     auto found = m.globals.find(std::string_view{name});
+    // A kernel's name is known, but no variable has it.
     if (found == m.globals.end())
-      return CUDA_ERROR_NOT_FOUND;
+      return m.by_name.contains(std::string_view{name})
+                 ? CUDA_ERROR_INVALID_VALUE
+                 : CUDA_ERROR_NOT_FOUND;
     if (dptr != nullptr)
       *dptr = found->second.address;
     if (bytes != nullptr)

@@ -25,6 +25,7 @@ void bad_images(report& out) {
   for (const char* image : {garbage, "", static_cast<const char*>(nullptr),
                             broken, from_the_future, of_no_device})
     out << cuModuleLoadData(&module, image);
+  out << cuModuleLoad(&module, "");
 }
 
 void names(report& out) {
@@ -38,6 +39,7 @@ void names(report& out) {
       << cuModuleGetFunction(&function, module, "")
       << cuModuleGetGlobal(&p, &size, module, "unknown")
       << cuModuleGetGlobal(&p, nullptr, module, "table")
+      << cuModuleGetGlobal(&p, &size, module, "store")
       << cuModuleGetGlobal(nullptr, &size, module, "table") << "size"
       << static_cast<long long>(size);
 }
@@ -67,6 +69,33 @@ void libraries(report& out) {
   }
 }
 
+/// Passes a kernel where a function belongs, and the other way round.
+void kernels_are_no_functions(report& out) {
+  use_device();
+  CUlibrary library = nullptr;
+  CUkernel k = nullptr;
+  CUfunction function = nullptr;
+  require(cuLibraryLoadData(&library, two_parameters, nullptr, nullptr, 0,
+                            nullptr, nullptr, 0),
+          "cuLibraryLoadData");
+  require(cuLibraryGetKernel(&k, library, "k"), "cuLibraryGetKernel");
+  require(cuKernelGetFunction(&function, k), "cuKernelGetFunction");
+  auto cast = reinterpret_cast<CUfunction>(k);
+  const char* name = nullptr;
+  CUmodule module = nullptr;
+  int value = 0;
+  size_t offset = 0, size = 0;
+  void* pointer = nullptr;
+  out << cuFuncGetName(&name, cast) << cuFuncGetModule(&module, cast)
+      << cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, cast)
+      << cuFuncGetParamInfo(cast, 0, &offset, &size)
+      << cuFuncSetCacheConfig(cast, CU_FUNC_CACHE_PREFER_L1)
+      << cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(function))
+      << cuLibraryGetUnifiedFunction(&pointer, library, "k")
+      << cuCtxSetCurrent(nullptr)
+      << cuKernelGetParamInfo(k, 0, &offset, &size);
+}
+
 void function_attributes(report& out) {
   use_device();
   auto store = kernel(load_kernels(), "store");
@@ -85,16 +114,18 @@ void function_attributes(report& out) {
 constexpr truth_case cases[] = {
     {"bad_images",
      "ModuleLoadData: garbage text, empty, null; bad PTX; newer PTX version; "
-     "PTX target sm_999",
+     "PTX target sm_999; ModuleLoad of an empty name",
      "CUDA_ERROR_INVALID_IMAGE CUDA_ERROR_INVALID_IMAGE "
      "CUDA_ERROR_INVALID_VALUE CUDA_ERROR_INVALID_PTX "
-     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION CUDA_ERROR_INVALID_PTX",
+     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION CUDA_ERROR_INVALID_PTX "
+     "CUDA_ERROR_INVALID_VALUE",
      bad_images},
     {"names",
      "ModuleGetFunction: unknown name, null name, empty; ModuleGetGlobal: "
-     "unknown, null size, null address",
+     "unknown, null size, a kernel, null address",
      "CUDA_ERROR_NOT_FOUND CUDA_ERROR_INVALID_VALUE CUDA_ERROR_INVALID_VALUE "
-     "CUDA_ERROR_NOT_FOUND CUDA_SUCCESS CUDA_SUCCESS size 16",
+     "CUDA_ERROR_NOT_FOUND CUDA_SUCCESS CUDA_ERROR_INVALID_VALUE "
+     "CUDA_SUCCESS size 16",
      names},
     {"unload_twice", "ModuleUnload twice (handle gone)",
      "CUDA_SUCCESS CUDA_ERROR_INVALID_HANDLE", unload_twice},
@@ -104,6 +135,15 @@ constexpr truth_case cases[] = {
      "CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_NOT_FOUND CUDA_SUCCESS CUDA_SUCCESS "
      "CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_INVALID_VALUE",
      libraries},
+    {"kernels_are_no_functions",
+     "FuncGetName, GetModule, GetAttribute, GetParamInfo, SetCacheConfig of a "
+     "kernel; KernelGetFunction of a function; LibraryGetUnifiedFunction; "
+     "KernelGetParamInfo without a context",
+     "CUDA_ERROR_INVALID_HANDLE CUDA_ERROR_INVALID_HANDLE "
+     "CUDA_ERROR_INVALID_HANDLE CUDA_ERROR_INVALID_HANDLE "
+     "CUDA_ERROR_INVALID_HANDLE CUDA_ERROR_INVALID_HANDLE "
+     "CUDA_ERROR_INVALID_VALUE CUDA_SUCCESS CUDA_ERROR_INVALID_CONTEXT",
+     kernels_are_no_functions},
     {"function_attributes",
      "FuncGetAttribute(bad), MAX_THREADS; FuncSetAttribute smem 1 MiB; "
      "Occupancy block 0 / 2000",
