@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <string>
@@ -29,6 +30,16 @@ void before_init_answered(report& out) {
   out << cuDriverGetVersion(&version)
       << cuGetErrorName(CUDA_ERROR_INVALID_VALUE, &name)
       << cuStreamCreate(&stream, 0);
+}
+
+void order(report& out) {
+  setenv("CUDA_DEVICE_ORDER", "junk", 1);
+  out << cuInit(0);
+}
+
+void no_order(report& out) {
+  setenv("CUDA_DEVICE_ORDER", "", 1);
+  out << cuInit(0);
 }
 
 void init(report& out) {
@@ -158,6 +169,10 @@ constexpr truth_case cases[] = {
      before_init_answered},
     {"init", "cuInit(0), cuInit(1), cuInit(0) again",
      "CUDA_SUCCESS CUDA_ERROR_INVALID_VALUE CUDA_SUCCESS", init},
+    {"order", "CUDA_DEVICE_ORDER=junk: cuInit", "CUDA_ERROR_INVALID_DEVICE",
+     order},
+    {"no_order", "CUDA_DEVICE_ORDER=: cuInit", "CUDA_ERROR_INVALID_DEVICE",
+     no_order},
     {"bad_devices", "DeviceGet(99), (-1); GetName(len 0), (null)",
      "CUDA_ERROR_INVALID_DEVICE CUDA_ERROR_INVALID_DEVICE (signal 11)",
      bad_devices},
