@@ -50,12 +50,56 @@ BOOST_AUTO_TEST_CASE(devices_follow_the_lease) {
   std::array<char, 32> bus{};
   REQUIRE_OK(cuDeviceGetPCIBusId(bus.data(), 32, 0));
   BOOST_TEST(std::string{bus.data()} == "0000:00:06.0");
-  REQUIRE_OK(cuDeviceGetByPCIBusId(&d, bus.data()));
   int version = 0;
   REQUIRE_OK(cuDriverGetVersion(&version));
   BOOST_TEST(version == 13000);
   CHECK_CODE(cuInit(1), CUDA_ERROR_INVALID_VALUE);
   REQUIRE_OK(cuInit(0));
+}
+
+BOOST_AUTO_TEST_CASE(a_device_has_an_id_of_its_bus) {
+  CUdevice d = -1;
+  for (const auto* text : {"0000:00:06.0", "00000000:00:06.0", "0000:00:06",
+                           "00:06.0", " 0000:00:06.0"}) {
+    d = -1;
+    REQUIRE_OK(cuDeviceGetByPCIBusId(&d, text));
+    BOOST_TEST(d == 0);
+  }
+  for (const auto* text : {"", "junk", "0000:00", "00:06", "0000:00:06.0 "})
+    CHECK_CODE(cuDeviceGetByPCIBusId(&d, text), CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(cuDeviceGetByPCIBusId(&d, "ffff:ff:1f.0"),
+             CUDA_ERROR_INVALID_DEVICE);
+  std::array<char, 14> bus{};
+  REQUIRE_OK(cuDeviceGetPCIBusId(bus.data(), 13, 0));
+  BOOST_TEST(std::string{bus.data()} == "0000:00:06.0");
+  // An id that is cut is told, and is an error.
+  CHECK_CODE(cuDeviceGetPCIBusId(bus.data(), 5, 0), CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(std::string{bus.data()} == "0000");
+}
+
+BOOST_AUTO_TEST_CASE(a_wider_linear_texture_has_smaller_elements) {
+  int attribute = 0;
+  REQUIRE_OK(cuDeviceGetAttribute(
+      &attribute, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH, 0));
+  auto width = static_cast<std::size_t>(attribute);
+  std::size_t got = 0;
+  REQUIRE_OK(
+      cuDeviceGetTexture1DLinearMaxWidth(&got, CU_AD_FORMAT_FLOAT, 4, 0));
+  BOOST_TEST(got == width);
+  REQUIRE_OK(cuDeviceGetTexture1DLinearMaxWidth(
+      &got, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0));
+  BOOST_TEST(got == 4 * width);
+  CHECK_CODE(cuDeviceGetTexture1DLinearMaxWidth(
+                 &got, CU_AD_FORMAT_UNSIGNED_INT8, 3, 0),
+             CUDA_ERROR_INVALID_VALUE);
+}
+
+BOOST_AUTO_TEST_CASE(a_device_is_no_peer_of_its_own) {
+  unsigned can = 0;
+  auto add = CU_ATOMIC_OPERATION_INTEGER_ADD;
+  CHECK_CODE(cuDeviceGetP2PAtomicCapabilities(&can, &add, 1, 0, 0),
+             CUDA_ERROR_INVALID_DEVICE);
+  REQUIRE_OK(cuDeviceGetP2PAtomicCapabilities(&can, &add, 1, 0, 1));
 }
 
 BOOST_AUTO_TEST_CASE(errors_have_names_and_descriptions) {
@@ -367,8 +411,8 @@ BOOST_AUTO_TEST_CASE(libraries_are_loaded_at_first_use) {
   REQUIRE_OK(cuKernelGetAttribute(
       &value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, k, 0));
   BOOST_TEST(value == 512);
-  REQUIRE_OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-                                f));
+  REQUIRE_OK(
+      cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f));
   CHECK_CODE(
       cuFuncGetAttribute(&value, unknown_value<CUfunction_attribute>(99), f),
       CUDA_ERROR_INVALID_VALUE);
