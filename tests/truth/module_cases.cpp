@@ -2,6 +2,10 @@
 #include "truth_case.hpp"
 
 #include <bit>
+#include <cstdlib>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace vgpu::test {
 
@@ -42,6 +46,36 @@ void names(report& out) {
       << cuModuleGetGlobal(&p, &size, module, "store")
       << cuModuleGetGlobal(nullptr, &size, module, "table") << "size"
       << static_cast<long long>(size);
+}
+
+void unload_in_capture(report& out) {
+  use_device();
+  CUstream stream = nullptr;
+  require(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  for (auto mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
+        CU_STREAM_CAPTURE_MODE_RELAXED}) {
+    auto module = load_kernels();
+    CUgraph graph = nullptr;
+    require(cuStreamBeginCapture(stream, mode), "cuStreamBeginCapture");
+    out << cuModuleUnload(module) << cuStreamEndCapture(stream, &graph);
+  }
+}
+
+void loading_mode(report& out) {
+  for (const auto* text : {"eager", "LAZY", "EAGER "}) {
+    ::setenv("CUDA_MODULE_LOADING", text, 1);
+    out << "mode";
+    if (auto child = ::fork(); child != 0) {
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      continue;
+    }
+    CUmoduleLoadingMode mode{};
+    require(cuInit(0), "cuInit");
+    out << cuModuleGetLoadingMode(&mode) << static_cast<int>(mode);
+    ::_exit(0);
+  }
 }
 
 void unload_twice(report& out) {
@@ -92,8 +126,7 @@ void kernels_are_no_functions(report& out) {
       << cuFuncSetCacheConfig(cast, CU_FUNC_CACHE_PREFER_L1)
       << cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(function))
       << cuLibraryGetUnifiedFunction(&pointer, library, "k")
-      << cuCtxSetCurrent(nullptr)
-      << cuKernelGetParamInfo(k, 0, &offset, &size);
+      << cuCtxSetCurrent(nullptr) << cuKernelGetParamInfo(k, 0, &offset, &size);
 }
 
 void function_attributes(report& out) {
@@ -127,6 +160,18 @@ constexpr truth_case cases[] = {
      "CUDA_ERROR_NOT_FOUND CUDA_SUCCESS CUDA_ERROR_INVALID_VALUE "
      "CUDA_SUCCESS size 16",
      names},
+    {"unload_in_capture",
+     "ModuleUnload, EndCapture: while capturing (global, thread-local, "
+     "relaxed)",
+     "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED "
+     "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED "
+     "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED "
+     "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED CUDA_SUCCESS CUDA_SUCCESS",
+     unload_in_capture},
+    {"loading_mode",
+     "CUDA_MODULE_LOADING=eager, LAZY, EAGER with a blank: GetLoadingMode",
+     "mode CUDA_SUCCESS 1 mode CUDA_SUCCESS 2 mode CUDA_SUCCESS 2",
+     loading_mode},
     {"unload_twice", "ModuleUnload twice (handle gone)",
      "CUDA_SUCCESS CUDA_ERROR_INVALID_HANDLE", unload_twice},
     {"libraries",
