@@ -2,6 +2,7 @@
 #include "truth_case.hpp"
 
 #include <bit>
+#include <cstdint>
 #include <cstdlib>
 
 #include <sys/wait.h>
@@ -76,6 +77,22 @@ void loading_mode(report& out) {
     out << cuModuleGetLoadingMode(&mode) << static_cast<int>(mode);
     ::_exit(0);
   }
+}
+
+void compiler_options(report& out) {
+  use_device();
+  auto code = [&](int option, std::uintptr_t value) {
+    CUmodule module = nullptr;
+    auto key = std::bit_cast<CUjit_option>(option);
+    auto* given = reinterpret_cast<void*>(value);
+    return cuModuleLoadDataEx(&module, two_parameters, 1, &key, &given);
+  };
+  for (int level : {4, 5, 7, -1})
+    out << code(CU_JIT_OPTIMIZATION_LEVEL, static_cast<std::uintptr_t>(level));
+  out << "fallback" << code(CU_JIT_FALLBACK_STRATEGY, 2) << "null";
+  for (int option = CU_JIT_NEW_SM3X_OPT; option <= 28; ++option)
+    if (auto got = code(option, 0); got != CUDA_SUCCESS)
+      out << option << got;
 }
 
 void unload_twice(report& out) {
@@ -172,6 +189,14 @@ constexpr truth_case cases[] = {
      "CUDA_MODULE_LOADING=eager, LAZY, EAGER with a blank: GetLoadingMode",
      "mode CUDA_SUCCESS 1 mode CUDA_SUCCESS 2 mode CUDA_SUCCESS 2",
      loading_mode},
+    {"compiler_options",
+     "ModuleLoadDataEx: OPTIMIZATION_LEVEL 4, 5, 7, -1; FALLBACK_STRATEGY 2; "
+     "those of the options 15 to 28 that refuse a value of 0",
+     "CUDA_SUCCESS CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_INVALID_PTX fallback "
+     "CUDA_SUCCESS null 15 CUDA_ERROR_INVALID_PTX 17 CUDA_ERROR_INVALID_VALUE "
+     "18 CUDA_ERROR_INVALID_VALUE 19 CUDA_ERROR_INVALID_VALUE 25 "
+     "CUDA_ERROR_INVALID_VALUE 27 CUDA_ERROR_INVALID_VALUE",
+     compiler_options},
     {"unload_twice", "ModuleUnload twice (handle gone)",
      "CUDA_SUCCESS CUDA_ERROR_INVALID_HANDLE", unload_twice},
     {"libraries",

@@ -15,6 +15,11 @@ namespace vgpu::device::cpu {
 /// whose machine code this device could not run.
 result<unsigned> target_of(const jit_settings& how, unsigned capability);
 
+/// Returns CUDA_ERROR_INVALID_PTX for options that NVIDIA's compiler refuses
+/// when it compiles text: a negative level of optimisation, and an option for
+/// devices of long ago.
+status check_options(const jit_settings& how);
+
 /// Returns the most threads that a block of the kernel may have.
 unsigned block_threads(const ptx::function& kernel, const jit_settings& how);
 /// Returns the number of registers that the kernel is said to use, of which at
