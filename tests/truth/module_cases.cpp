@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,6 +94,60 @@ void compiler_options(report& out) {
   for (int option = CU_JIT_NEW_SM3X_OPT; option <= 28; ++option)
     if (auto got = code(option, 0); got != CUDA_SUCCESS)
       out << option << got;
+}
+
+constexpr auto defines_f = ".version 7.0\n.target sm_75\n.address_size 64\n"
+                           ".visible .func f() { ret; }\n";
+
+/// Adds texts to a link, and completes it.
+class link_of_texts {
+public:
+  explicit link_of_texts(report& out) : out_(out) {
+    require(cuLinkCreate(0, nullptr, nullptr, &link_), "cuLinkCreate");
+  }
+  void add(std::string text) {
+    out_ << cuLinkAddData(link_, CU_JIT_INPUT_PTX, text.data(), text.size() + 1,
+                          "part", 0, nullptr, nullptr);
+  }
+  void complete() {
+    size_t bytes = 0;
+    out_ << cuLinkComplete(link_, &image_, &bytes);
+  }
+  void load() {
+    CUmodule module = nullptr;
+    out_ << cuModuleLoadData(&module, image_);
+  }
+
+private:
+  report& out_;
+  CUlinkState link_ = nullptr;
+  void* image_ = nullptr;
+};
+
+void link_twice(report& out) {
+  use_device();
+  link_of_texts link{out};
+  link.add(defines_f);
+  link.complete();
+  link.load();
+  link.complete();
+  link.add(defines_f);
+}
+
+void link_nothing(report& out) {
+  use_device();
+  link_of_texts of_none{out}, of_broken{out};
+  of_none.complete();
+  of_broken.add(broken);
+  of_broken.complete();
+}
+
+void link_same_symbols(report& out) {
+  use_device();
+  link_of_texts link{out};
+  link.add(defines_f);
+  link.add(defines_f);
+  link.complete();
 }
 
 void unload_twice(report& out) {
@@ -197,6 +252,19 @@ constexpr truth_case cases[] = {
      "18 CUDA_ERROR_INVALID_VALUE 19 CUDA_ERROR_INVALID_VALUE 25 "
      "CUDA_ERROR_INVALID_VALUE 27 CUDA_ERROR_INVALID_VALUE",
      compiler_options},
+    {"link_twice",
+     "LinkAddData of PTX; LinkComplete; ModuleLoadData of the image; "
+     "LinkComplete and LinkAddData again",
+     "CUDA_SUCCESS CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_INVALID_HANDLE "
+     "CUDA_ERROR_INVALID_VALUE",
+     link_twice},
+    {"link_nothing",
+     "LinkComplete of nothing; LinkAddData of bad PTX, LinkComplete",
+     "CUDA_SUCCESS CUDA_ERROR_INVALID_PTX CUDA_SUCCESS", link_nothing},
+    {"link_same_symbols",
+     "LinkAddData of PTX that defines a function, twice; LinkComplete",
+     "CUDA_SUCCESS CUDA_ERROR_INVALID_SOURCE CUDA_ERROR_INVALID_SOURCE",
+     link_same_symbols},
     {"unload_twice", "ModuleUnload twice (handle gone)",
      "CUDA_SUCCESS CUDA_ERROR_INVALID_HANDLE", unload_twice},
     {"libraries",

@@ -235,6 +235,8 @@ result<loaded_module> module_store::compile(std::span<const std::string> texts,
     if (auto ok = back(out.begin, out.end); !ok)
       return ok.why();
     initialise(x);
+  } catch (const ptx::link_error& why) {
+    return cuda_fault(CUDA_ERROR_INVALID_SOURCE, why.what());
   } catch (const ptx::not_supported& why) {
     return cuda_fault(CUDA_ERROR_NOT_SUPPORTED, error_log(why.what()));
   } catch (const ptx::syntax_error& why) {
