@@ -33,6 +33,8 @@ bool is_target(std::uint32_t x) noexcept {
 /// strategy.
 bool is_in_range(int option, std::uint32_t value) noexcept {
   switch (option) {
+  case CU_JIT_MAX_REGISTERS:
+    return value != 0;
   case CU_JIT_TARGET:
     return is_target(value);
   case CU_JIT_CACHE_MODE:

@@ -90,6 +90,8 @@ void compiler_options(report& out) {
   };
   for (int level : {4, 5, 7, -1})
     out << code(CU_JIT_OPTIMIZATION_LEVEL, static_cast<std::uintptr_t>(level));
+  out << "target" << code(CU_JIT_TARGET, 70) << code(CU_JIT_TARGET, 55)
+      << "registers" << code(CU_JIT_MAX_REGISTERS, 0);
   out << "fallback" << code(CU_JIT_FALLBACK_STRATEGY, 2) << "null";
   for (int option = CU_JIT_NEW_SM3X_OPT; option <= 28; ++option)
     if (auto got = code(option, 0); got != CUDA_SUCCESS)
@@ -245,9 +247,12 @@ constexpr truth_case cases[] = {
      "mode CUDA_SUCCESS 1 mode CUDA_SUCCESS 2 mode CUDA_SUCCESS 2",
      loading_mode},
     {"compiler_options",
-     "ModuleLoadDataEx: OPTIMIZATION_LEVEL 4, 5, 7, -1; FALLBACK_STRATEGY 2; "
+     "ModuleLoadDataEx: OPTIMIZATION_LEVEL 4, 5, 7, -1; TARGET of another "
+     "device, of none; MAX_REGISTERS 0; FALLBACK_STRATEGY 2; "
      "those of the options 15 to 28 that refuse a value of 0",
-     "CUDA_SUCCESS CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_INVALID_PTX fallback "
+     "CUDA_SUCCESS CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_INVALID_PTX target "
+     "CUDA_ERROR_INVALID_SOURCE CUDA_ERROR_INVALID_VALUE registers "
+     "CUDA_ERROR_INVALID_VALUE fallback "
      "CUDA_SUCCESS null 15 CUDA_ERROR_INVALID_PTX 17 CUDA_ERROR_INVALID_VALUE "
      "18 CUDA_ERROR_INVALID_VALUE 19 CUDA_ERROR_INVALID_VALUE 25 "
      "CUDA_ERROR_INVALID_VALUE 27 CUDA_ERROR_INVALID_VALUE",

@@ -45,7 +45,7 @@ result<unsigned> target_of(const jit_settings& how, unsigned capability) {
   // The upper bits ask for features of a single architecture.
   auto target = *asked & 0xffff;
   if (target / 10 != capability / 10 || target > capability)
-    return cuda_fault(CUDA_ERROR_NO_BINARY_FOR_GPU,
+    return cuda_fault(CUDA_ERROR_INVALID_SOURCE,
                       "error   : code for " + name_of(target) +
                           " does not run on this device, which is " +
                           name_of(capability));

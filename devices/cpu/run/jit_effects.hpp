@@ -11,7 +11,7 @@
 namespace vgpu::device::cpu {
 
 /// Returns the architecture to compile for: that of the device, or another one
-/// whose code runs on it too. Returns CUDA_ERROR_NO_BINARY_FOR_GPU for a target
+/// whose code runs on it too. Returns CUDA_ERROR_INVALID_SOURCE for a target
 /// whose machine code this device could not run.
 result<unsigned> target_of(const jit_settings& how, unsigned capability);
 

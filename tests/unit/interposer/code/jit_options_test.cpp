@@ -39,6 +39,7 @@ BOOST_AUTO_TEST_CASE(values_out_of_their_range_are_refused) {
     std::uintptr_t good, bad;
   };
   constexpr limit all[] = {
+      {CU_JIT_MAX_REGISTERS, 1, 0},
       {CU_JIT_CACHE_MODE, CU_JIT_CACHE_OPTION_CA, 3},
       {CU_JIT_TARGET, CU_TARGET_COMPUTE_90A, 91},
       {CU_JIT_TARGET, CU_TARGET_COMPUTE_75,
