@@ -38,6 +38,7 @@ struct entry {
   std::uint64_t flags = 0;
   std::uint64_t plain_size = 0; // 0: not compressed
   byte_span payload;
+  std::string_view name;
 };
 
 result<std::string> unpack(const entry& x) {
@@ -63,6 +64,15 @@ result<std::string> unpack(const entry& x) {
   return out;
 }
 
+/// Returns the name in an entry's header, or nothing where there is none.
+std::string_view name_in(byte_span header) {
+  auto at = read<std::uint32_t>(header, 0x20);
+  auto size = read<std::uint32_t>(header, 0x24);
+  if (!size || *at > header.size() || *size > header.size() - *at)
+    return {};
+  return {reinterpret_cast<const char*>(header.data()) + *at, *size};
+}
+
 result<entry> parse_entry(byte_span rest) {
   auto kind = read<std::uint16_t>(rest, 0);
   auto header = read<std::uint32_t>(rest, 4);
@@ -77,7 +87,8 @@ result<entry> parse_entry(byte_span rest) {
   if (*packed > *stored || *stored > (std::uint64_t{1} << 31) - 1)
     return bad_image("an entry's packed size is larger than the entry");
   auto payload = rest.subspan(*header, *packed != 0 ? *packed : *stored);
-  return entry{*kind, *arch, *flags, *plain, payload};
+  return entry{*kind,  *arch,   *flags,
+               *plain, payload, name_in(rest.first(*header))};
 }
 
 /// Tells whether an ELF cubin has code. A device-link cubin has none.
@@ -298,8 +309,8 @@ result<std::vector<image_part>> parts_of(byte_span image) {
       auto code = unpack(next);
       if (!code)
         return code.why();
-      out.push_back(
-          {next.kind == kind_elf ? form::elf : form::ptx, std::move(*code)});
+      out.push_back({next.kind == kind_elf ? form::elf : form::ptx,
+                     std::move(*code), std::string{next.name}});
       return {};
     });
     if (!ok)

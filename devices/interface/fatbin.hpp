@@ -39,6 +39,8 @@ struct image_part {
   enum class form { ptx, elf };
   form kind = form::ptx;
   std::string code;
+  /// The name that messages give it, or empty.
+  std::string name = {};
 };
 
 /// Returns all PTX and machine code of an image, for every architecture.

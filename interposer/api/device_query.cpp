@@ -5,11 +5,14 @@
 #include "interposer/context/device_resource.hpp"
 #include "interposer/context/peers.hpp"
 #include "interposer/session/session.hpp"
+#include "schema/base/texture_description.hpp"
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -48,6 +51,34 @@ CUresult copy_text(const std::string& text, char* into, int size) {
   std::memcpy(into, text.data(), n);
   into[n] = '\0';
   return CUDA_SUCCESS;
+}
+
+struct bus_address {
+  unsigned domain = 0;
+  unsigned bus = 0;
+  unsigned device = 0;
+};
+
+/// Reads domain:bus:device, domain:bus:device.function or bus:device.function,
+/// in hexadecimal. Like the driver, it takes blanks before the text and none
+/// after it, and no bus:device alone.
+std::optional<bus_address> parse_bus_id(const char* text) {
+  auto is_all = [&](int end) { return end > 0 && text[end] == '\0'; };
+  bus_address x;
+  unsigned function = 0;
+  int end = 0;
+  (void)std::sscanf(text, "%x:%x:%x%n", &x.domain, &x.bus, &x.device, &end);
+  if (is_all(end))
+    return x;
+  end = 0;
+  (void)std::sscanf(text, "%x:%x:%x.%x%n", &x.domain, &x.bus, &x.device,
+                    &function, &end);
+  if (is_all(end))
+    return x;
+  x.domain = 0;
+  end = 0;
+  (void)std::sscanf(text, "%x:%x.%x%n", &x.bus, &x.device, &function, &end);
+  return is_all(end) ? std::optional{x} : std::nullopt;
 }
 
 CUresult get_uuid(CUuuid* uuid, CUdevice dev) noexcept {
@@ -162,7 +193,11 @@ CUresult CUDAAPI cuDeviceComputeCapability(int* major, int* minor,
 
 CUresult CUDAAPI cuDeviceGetPCIBusId(char* pciBusId, int len, CUdevice dev) {
   return with_device(dev, [&](const device_facts& d) {
-    return copy_text(bus_id(d), pciBusId, len);
+    auto text = bus_id(d);
+    auto code = copy_text(text, pciBusId, len);
+    // Unlike a name that is cut, an id that is cut is an error.
+    auto fits = len > static_cast<int>(text.size());
+    return fits ? code : CUDA_ERROR_INVALID_VALUE;
   });
 }
 
@@ -170,21 +205,17 @@ CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice* dev, const char* pciBusId) {
   return guarded([&] {
     if (dev == nullptr || pciBusId == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    // The format is [domain:]bus:device[.function], in hexadecimal.
-    unsigned domain = 0, bus = 0, device = 0;
-    if (std::sscanf(pciBusId, "%x:%x:%x", &domain, &bus, &device) != 3) {
-      domain = 0;
-      if (std::sscanf(pciBusId, "%x:%x", &bus, &device) != 2)
-        return CUDA_ERROR_INVALID_VALUE;
-    }
+    auto wanted = parse_bus_id(pciBusId);
+    if (!wanted)
+      return CUDA_ERROR_INVALID_VALUE;
     const auto& all = process::the_session().devices();
     for (std::size_t i = 0; i < all.size(); ++i)
       if (all[i].value_of(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID) ==
-              static_cast<int>(domain) &&
+              static_cast<int>(wanted->domain) &&
           all[i].value_of(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) ==
-              static_cast<int>(bus) &&
+              static_cast<int>(wanted->bus) &&
           all[i].value_of(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID) ==
-              static_cast<int>(device)) {
+              static_cast<int>(wanted->device)) {
         *dev = static_cast<CUdevice>(i);
         return CUDA_SUCCESS;
       }
@@ -240,6 +271,8 @@ CUresult CUDAAPI cuDeviceGetP2PAtomicCapabilities(
     unsigned int count, CUdevice srcDevice, CUdevice dstDevice) {
   return with_device(srcDevice, [&](const device_facts&) {
     return with_device(dstDevice, [&](const device_facts&) {
+      if (srcDevice == dstDevice)
+        return CUDA_ERROR_INVALID_DEVICE;
       return operations == nullptr ? CUDA_ERROR_INVALID_VALUE
                                    : no_atomics(capabilities, count);
     });
@@ -247,14 +280,22 @@ CUresult CUDAAPI cuDeviceGetP2PAtomicCapabilities(
 }
 
 CUresult CUDAAPI cuDeviceGetTexture1DLinearMaxWidth(size_t* maxWidthInElements,
-                                                    CUarray_format,
+                                                    CUarray_format format,
                                                     unsigned numChannels,
                                                     CUdevice dev) {
   return with_device(dev, [&](const device_facts& d) {
-    if (maxWidthInElements == nullptr || numChannels == 0)
+    int number = 0;
+    std::memcpy(&number, &format, sizeof(number)); // the program's own
+    auto element =
+        element_bytes(static_cast<std::uint32_t>(number), numChannels);
+    if (maxWidthInElements == nullptr || element == 0)
       return CUDA_ERROR_INVALID_VALUE;
-    *maxWidthInElements = static_cast<size_t>(
+    // The attribute is that of the largest elements. Of smaller ones more fit
+    // in as many bytes, up to four times the number.
+    constexpr std::size_t largest = 16, most_times = 4;
+    auto width = static_cast<std::size_t>(
         d.value_of(CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH));
+    *maxWidthInElements = width * std::min(largest / element, most_times);
     return CUDA_SUCCESS;
   });
 }

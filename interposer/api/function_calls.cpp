@@ -8,12 +8,22 @@ using namespace vgpu::interposer;
 
 namespace {
 
+/// Calls `body` with the function. The driver refuses a kernel in its place.
 template <class Body>
 CUresult with_function(CUfunction handle, const Body& body) noexcept {
   return by_handle([&]() -> CUresult {
+    auto* known = functions().find(handle);
+    return known == nullptr ? CUDA_ERROR_INVALID_HANDLE : body(*known->to);
+  });
+}
+
+/// Calls `body` with the function, or with a kernel's function in the current
+/// context.
+template <class Body>
+CUresult with_either(CUfunction handle, const Body& body) noexcept {
+  return by_handle([&]() -> CUresult {
     if (auto* known = functions().find(handle); known != nullptr)
       return body(*known->to);
-    // A kernel stands for its function in the current context.
     auto* current = current_context();
     auto why = usable(current);
     auto* f =
@@ -76,7 +86,7 @@ CUresult CUDAAPI cuFuncGetAttribute(int* pi, CUfunction_attribute attrib,
 
 CUresult CUDAAPI cuFuncSetAttribute(CUfunction hfunc,
                                     CUfunction_attribute attrib, int value) {
-  return with_function(
+  return with_either(
       hfunc, [&](function& f) { return set_attribute(f, attrib, value); });
 }
 
@@ -122,7 +132,7 @@ CUresult CUDAAPI cuFuncSetSharedMemConfig(CUfunction hfunc,
 
 CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState* state,
                                 CUfunction func) {
-  return with_function(func, [&](function&) {
+  return with_either(func, [&](function&) {
     if (state == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     *state = CU_FUNCTION_LOADING_STATE_LOADED;
@@ -131,14 +141,18 @@ CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState* state,
 }
 
 CUresult CUDAAPI cuFuncLoad(CUfunction func) {
-  return with_function(func, [](function&) { return CUDA_SUCCESS; });
+  return with_either(func, [](function&) { return CUDA_SUCCESS; });
 }
 
 // -- kernels
 // -----------------------------------------------------------------------
 
 CUresult CUDAAPI cuKernelGetFunction(CUfunction* pFunc, CUkernel handle) {
-  return with_function(reinterpret_cast<CUfunction>(handle), [&](function& f) {
+  auto either = reinterpret_cast<CUfunction>(handle);
+  return with_either(either, [&](function& f) {
+    // A function is no kernel.
+    if (f.handle == either)
+      return CUDA_ERROR_INVALID_HANDLE;
     if (pFunc == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     *pFunc = f.handle;
@@ -193,9 +207,10 @@ CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel handle, CUfunc_cache config,
 
 CUresult CUDAAPI cuKernelGetParamInfo(CUkernel handle, size_t paramIndex,
                                       size_t* paramOffset, size_t* paramSize) {
-  auto* in = current_context();
-  return with_kernel_on(
-      handle, in == nullptr ? 0 : in->device, [&](function& f) {
-        return parameter_info(f, paramIndex, paramOffset, paramSize);
-      });
+  // Unlike the other queries of a kernel, it needs a context.
+  return in_context([&](context& in) {
+    return with_kernel_on(handle, in.device, [&](function& f) {
+      return parameter_info(f, paramIndex, paramOffset, paramSize);
+    });
+  });
 }

@@ -213,3 +213,11 @@ CUresult CUDAAPI cuLibraryGetManaged(CUdeviceptr* dptr, size_t* bytes,
                : cuda_code(got.why());
   });
 }
+
+CUresult CUDAAPI cuLibraryGetUnifiedFunction(void**, CUlibrary handle,
+                                             const char*) {
+  // Only a library with a table of host functions has such pointers, and no
+  // library has one: the option that gives it is a hint, which this ignores.
+  return with_library(handle,
+                      [](library&) { return CUDA_ERROR_INVALID_VALUE; });
+}

@@ -33,14 +33,14 @@ CUresult with_link(CUlinkState handle, const Body& body) noexcept {
 
 /// Adds a part to a link.
 CUresult add_data(CUlinkState handle, CUjitInputType type, const void* data,
-                  std::size_t bytes, unsigned count, CUjit_option* options,
-                  void** values) noexcept {
+                  std::size_t bytes, const char* name, unsigned count,
+                  CUjit_option* options, void** values) noexcept {
   return with_link(handle, [&](link_state& x) -> CUresult {
     jit_request own;
     if (auto code = own.take(jit_use::link, count, options, values);
         code != CUDA_SUCCESS)
       return code;
-    return x.add(type, {static_cast<const std::byte*>(data), bytes}, own);
+    return x.add(type, {static_cast<const std::byte*>(data), bytes}, name, own);
   });
 }
 
@@ -55,7 +55,7 @@ CUresult add_file(CUlinkState handle, CUjitInputType type, const char* path,
         code != CUDA_SUCCESS)
       return code;
     auto bytes = read_image_file(path);
-    return bytes ? x.add(type, *bytes, own) : cuda_code(bytes.why());
+    return bytes ? x.add(type, *bytes, path, own) : cuda_code(bytes.why());
   });
 }
 
@@ -67,10 +67,11 @@ CUresult CUDAAPI cuLinkCreate(unsigned int numOptions, CUjit_option* options,
 }
 
 CUresult CUDAAPI cuLinkAddData(CUlinkState state, CUjitInputType type,
-                               void* data, size_t size, const char*,
+                               void* data, size_t size, const char* name,
                                unsigned int numOptions, CUjit_option* options,
                                void** optionValues) {
-  return add_data(state, type, data, size, numOptions, options, optionValues);
+  return add_data(state, type, data, size, name, numOptions, options,
+                  optionValues);
 }
 
 CUresult CUDAAPI cuLinkAddFile(CUlinkState state, CUjitInputType type,
@@ -96,9 +97,9 @@ CUresult link_create_v1(unsigned count, CUjit_option* options, void** values,
   return create(count, options, values, out);
 }
 CUresult link_add_data_v1(CUlinkState state, CUjitInputType type, void* data,
-                          size_t bytes, const char*, unsigned count,
+                          size_t bytes, const char* name, unsigned count,
                           CUjit_option* options, void** values) {
-  return add_data(state, type, data, bytes, count, options, values);
+  return add_data(state, type, data, bytes, name, count, options, values);
 }
 CUresult link_add_file_v1(CUlinkState state, CUjitInputType type,
                           const char* path, unsigned count,

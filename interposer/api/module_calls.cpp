@@ -5,6 +5,7 @@
 #include "interposer/code/image_file.hpp"
 #include "interposer/code/jit_options.hpp"
 #include "interposer/code/module.hpp"
+#include "interposer/graph/capture.hpp"
 #include "interposer/session/session.hpp"
 #include "schema/base/cuda_fault.hpp"
 
@@ -12,6 +13,8 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+
+#include <strings.h>
 
 using namespace vgpu::interposer;
 
@@ -65,7 +68,7 @@ CUresult with_module(CUmodule handle, const Body& body) noexcept {
 
 CUresult CUDAAPI cuModuleLoad(CUmodule* out, const char* fname) {
   return in_context([&](context& x) {
-    if (out == nullptr || fname == nullptr)
+    if (out == nullptr || fname == nullptr || *fname == '\0')
       return CUDA_ERROR_INVALID_VALUE;
     auto bytes = read_image_file(fname);
     if (!bytes)
@@ -97,7 +100,10 @@ CUresult CUDAAPI cuModuleLoadFatBinary(CUmodule* out, const void* fatCubin) {
 }
 
 CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
-  return in_context([&](context&) { return unload_module(hmod); });
+  return in_context([&](context&) {
+    auto refused = check_unsafe_call();
+    return refused == CUDA_SUCCESS ? unload_module(hmod) : refused;
+  });
 }
 
 CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
@@ -105,7 +111,7 @@ CUresult CUDAAPI cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
     if (mode == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     const auto* text = std::getenv("CUDA_MODULE_LOADING");
-    *mode = text != nullptr && std::string_view{text} == "EAGER"
+    *mode = text != nullptr && ::strcasecmp(text, "EAGER") == 0
                 ? CU_MODULE_EAGER_LOADING
                 : CU_MODULE_LAZY_LOADING;
     return CUDA_SUCCESS;
@@ -153,8 +159,11 @@ CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr* dptr, size_t* bytes,
     if (name == nullptr || (dptr == nullptr && bytes == nullptr))
       return CUDA_ERROR_INVALID_VALUE;
     auto found = m.globals.find(std::string_view{name});
+    // A kernel's name is known, but no variable has it.
     if (found == m.globals.end())
-      return CUDA_ERROR_NOT_FOUND;
+      return m.by_name.contains(std::string_view{name})
+                 ? CUDA_ERROR_INVALID_VALUE
+                 : CUDA_ERROR_NOT_FOUND;
     if (dptr != nullptr)
       *dptr = found->second.address;
     if (bytes != nullptr)

@@ -28,15 +28,15 @@ bool is_target(std::uint32_t x) noexcept {
          is_any(families, CU_COMPUTE_FAMILY_TARGET_BASE);
 }
 
-/// Checks the value of an option that changes code.
+/// Checks the value of an option that changes code. The driver takes any level
+/// of optimisation, of which its compiler refuses negative ones, and any
+/// strategy.
 bool is_in_range(int option, std::uint32_t value) noexcept {
   switch (option) {
-  case CU_JIT_OPTIMIZATION_LEVEL:
-    return value <= 4;
+  case CU_JIT_MAX_REGISTERS:
+    return value != 0;
   case CU_JIT_TARGET:
     return is_target(value);
-  case CU_JIT_FALLBACK_STRATEGY:
-    return value <= CU_PREFER_BINARY;
   case CU_JIT_CACHE_MODE:
     return value <= CU_JIT_CACHE_OPTION_CA;
   default:
@@ -90,6 +90,9 @@ CUresult jit_request::take(jit_use use, int option, void*& value) {
     of.room_ = number_in(value);
     of.written_ = &value;
   };
+  auto of_list = [&] {
+    return value == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  };
   switch (option) {
   case CU_JIT_INFO_LOG_BUFFER:
     info_.text_ = static_cast<char*>(value);
@@ -108,16 +111,19 @@ CUresult jit_request::take(jit_use use, int option, void*& value) {
     return CUDA_SUCCESS;
   case CU_JIT_GLOBAL_SYMBOL_NAMES:
     names_ = static_cast<const char* const*>(value);
-    return CUDA_SUCCESS;
+    return of_list();
   case CU_JIT_GLOBAL_SYMBOL_ADDRESSES:
     addresses_ = static_cast<void* const*>(value);
-    return CUDA_SUCCESS;
+    return of_list();
   case CU_JIT_GLOBAL_SYMBOL_COUNT:
     symbols_ = number_in(value);
+    counted_ = true;
     return CUDA_SUCCESS;
+  case CU_JIT_REFERENCED_KERNEL_NAMES:
+  case CU_JIT_REFERENCED_VARIABLE_NAMES:
+    return of_list();
   // The target is that of the context anyhow.
   case CU_JIT_TARGET_FROM_CUCONTEXT:
-  case CU_JIT_NEW_SM3X_OPT:
   case CU_JIT_FAST_COMPILE:
   // These concern only code of compilers before CUDA 12.0 that is optimised
   // when it is linked, which no call takes here.
@@ -126,12 +132,15 @@ CUresult jit_request::take(jit_use use, int option, void*& value) {
   case CU_JIT_PREC_DIV:
   case CU_JIT_PREC_SQRT:
   case CU_JIT_FMA:
-  case CU_JIT_REFERENCED_KERNEL_NAMES:
   case CU_JIT_REFERENCED_KERNEL_COUNT:
-  case CU_JIT_REFERENCED_VARIABLE_NAMES:
   case CU_JIT_REFERENCED_VARIABLE_COUNT:
   case CU_JIT_OPTIMIZE_UNUSED_DEVICE_VARIABLES:
     return CUDA_SUCCESS;
+  case CU_JIT_NEW_SM3X_OPT:
+    // The compiler of a module refuses it, as it is for devices of long ago.
+    if (use == jit_use::link)
+      return CUDA_SUCCESS;
+    break;
   default:
     break;
   }
@@ -144,7 +153,7 @@ CUresult jit_request::take(jit_use use, int option, void*& value) {
 }
 
 CUresult jit_request::take_symbols() {
-  if (symbols_ == 0)
+  if (!counted_)
     return CUDA_SUCCESS;
   if (names_ == nullptr || addresses_ == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
@@ -169,8 +178,10 @@ void jit_request::fail(std::string_view text) {
                 text.find("ptxas") != text.npos;
   std::string line{is_log ? "" : "error   : "};
   line += text;
-  if (!line.ends_with('\n'))
-    line += '\n';
+  // Lines are separated, and the last one has no end of its own.
+  line.resize(line.find_last_not_of('\n') + 1);
+  if (!error_.is_empty())
+    line.insert(line.begin(), '\n');
   error_.add(line);
 }
 

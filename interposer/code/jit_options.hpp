@@ -25,6 +25,7 @@ public:
   /// the program how many bytes the log has.
   void add(std::string_view text) noexcept;
   bool wanted() const noexcept { return text_ != nullptr; }
+  bool is_empty() const noexcept { return used_ == 0; }
 
 private:
   friend class jit_request;
@@ -75,6 +76,7 @@ private:
   const char* const* names_ = nullptr;
   void* const* addresses_ = nullptr;
   std::size_t symbols_ = 0;
+  bool counted_ = false; // the program said how many
 };
 
 } // namespace vgpu::interposer

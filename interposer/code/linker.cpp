@@ -41,6 +41,23 @@ struct entry_header {
   std::uint64_t plain_bytes = 0;
 };
 static_assert(sizeof(container_header) == 16 && sizeof(entry_header) == 64);
+
+/// Returns the entry's header with the part's name behind it, which `entry`
+/// refers to from now on.
+std::vector<std::byte> named(entry_header& entry, const char* name) {
+  constexpr std::size_t longest = 4096;
+  std::string_view text{name == nullptr ? "" : name};
+  text = text.substr(0, longest);
+  if (!text.empty()) {
+    entry.name = sizeof(entry) | std::uint64_t{text.size()} << 32;
+    entry.header_bytes += static_cast<std::uint32_t>((text.size() + 7) / 8 * 8);
+  }
+  std::vector<std::byte> out(entry.header_bytes);
+  std::memcpy(out.data(), &entry, sizeof(entry));
+  std::transform(text.begin(), text.end(), out.begin() + sizeof(entry),
+                 [](char c) { return static_cast<std::byte>(c); });
+  return out;
+}
 constexpr std::uint64_t arch_specific = 0x100000;
 
 template <class T>
@@ -69,6 +86,29 @@ bool is_specific(std::string_view text) {
   return at != text.npos && text[at] == 'a';
 }
 
+/// Returns the words of all definitions that other parts see, among which are
+/// the names that they define.
+std::set<std::string> words_of_definitions(std::string_view text) {
+  constexpr std::string_view visible = ".visible";
+  constexpr auto in_names = "abcdefghijklmnopqrstuvwxyz"
+                            "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$";
+  std::set<std::string> out;
+  for (auto at = text.find(visible); at != text.npos;
+       at = text.find(visible, at + 1)) {
+    auto head = text.substr(at, text.find_first_of("{;=", at) - at);
+    while (!head.empty()) {
+      auto begin = head.find_first_of(in_names);
+      if (begin == head.npos)
+        break;
+      auto end = std::min(head.find_first_not_of(in_names, begin), head.size());
+      if (begin == 0 || head[begin - 1] != '.')
+        out.emplace(head.substr(begin, end - begin));
+      head.remove_prefix(end);
+    }
+  }
+  return out;
+}
+
 link_table& table() noexcept {
   return code_part::get().links;
 }
@@ -95,11 +135,11 @@ CUresult link_state::failed(const fault& why, jit_request& tell) {
 }
 
 CUresult link_state::add(CUjitInputType type, std::span<const std::byte> bytes,
-                         jit_request& own) {
+                         const char* name, jit_request& own) {
   if (bytes.data() == nullptr || bytes.empty() || complete_)
     return CUDA_ERROR_INVALID_VALUE;
   how_.resume();
-  auto added = add_part(type, bytes, own);
+  auto added = add_part(type, bytes, name, own);
   how_.pause();
   own.finish();
   if (added)
@@ -108,14 +148,14 @@ CUresult link_state::add(CUjitInputType type, std::span<const std::byte> bytes,
 }
 
 status link_state::add_part(CUjitInputType type,
-                            std::span<const std::byte> bytes,
+                            std::span<const std::byte> bytes, const char* name,
                             jit_request& own) {
   switch (type) {
   case CU_JIT_INPUT_PTX:
-    return add_text(bytes, own);
+    return add_text(bytes, name, own);
   case CU_JIT_INPUT_CUBIN:
   case CU_JIT_INPUT_FATBINARY:
-    return add_image(bytes);
+    return add_image(bytes, name);
   case CU_JIT_INPUT_OBJECT:
   case CU_JIT_INPUT_LIBRARY:
     return add_objects(bytes);
@@ -128,8 +168,7 @@ status link_state::add_part(CUjitInputType type,
   }
 }
 
-/// Adds PTX as one container with one entry.
-status link_state::add_text(std::span<const std::byte> bytes,
+status link_state::add_text(std::span<const std::byte> bytes, const char* name,
                             jit_request& own) {
   auto text =
       std::string{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -149,22 +188,51 @@ status link_state::add_text(std::span<const std::byte> bytes,
   (own.wants_information() ? own : how_).inform(*said);
   settings_.options.insert(own.settings().options.begin(),
                            own.settings().options.end());
+  append_text(text, name);
+  ++parts_;
+  return check_definitions(text);
+}
+
+/// Appends PTX as one container with one entry.
+void link_state::append_text(std::string text, const char* name) {
   // The padding is inside the text, which ends with its NUL.
   text.resize((text.size() + 8) / 8 * 8 - 1, '\n');
   entry_header entry;
   entry.payload_bytes = text.size() + 1;
   entry.arch = number_behind(text, ".target");
   entry.flags |= is_specific(text) ? arch_specific : 0;
+  auto header = named(entry, name);
   container_header head;
-  head.bytes = sizeof(entry) + entry.payload_bytes;
+  head.bytes = header.size() + entry.payload_bytes;
   append(bytes_of(head));
-  append(bytes_of(entry));
+  append(header);
   append(std::as_bytes(std::span{text.c_str(), text.size() + 1}));
-  ++parts_;
-  return {};
 }
 
-status link_state::add_image(std::span<const std::byte> bytes) {
+/// Links the parts so far where the latest text may define a symbol of an
+/// earlier one, because such an error is told at once. Other errors may vanish
+/// with later parts.
+status link_state::check_definitions(std::string_view text) {
+  auto words = words_of_definitions(text);
+  auto may_meet = std::any_of(words.begin(), words.end(), [&](const auto& x) {
+    return words_.contains(x);
+  });
+  words_.merge(words);
+  if (!may_meet)
+    return {};
+  auto tried = load_module(owner_, containers_, nullptr, settings_);
+  if (tried) {
+    (void)unload_module((*tried)->handle);
+    return {};
+  }
+  if (tried.why().what.find("Multiple definition") == std::string::npos)
+    return {};
+  broken_ = CUDA_ERROR_INVALID_SOURCE;
+  return cuda_fault(broken_, tried.why().what);
+}
+
+status link_state::add_image(std::span<const std::byte> bytes,
+                             const char* name) {
   auto view = view_image(bytes.data(), bytes.size());
   if (!view)
     return view.why();
@@ -174,10 +242,11 @@ status link_state::add_image(std::span<const std::byte> bytes) {
     entry_header entry;
     entry.kind = 2;
     entry.payload_bytes = (view->bytes.size() + 7) / 8 * 8;
+    auto header = named(entry, name);
     container_header head;
-    head.bytes = sizeof(entry) + entry.payload_bytes;
+    head.bytes = header.size() + entry.payload_bytes;
     append(bytes_of(head));
-    append(bytes_of(entry));
+    append(header);
     append(view->bytes);
     containers_.resize((containers_.size() + 7) / 8 * 8);
   } else {
@@ -215,7 +284,8 @@ status link_state::add_objects(std::span<const std::byte> bytes) {
 
 status link_state::link() {
   if (parts_ == 0)
-    return cuda_fault(CUDA_ERROR_INVALID_VALUE, "the link has no parts");
+    // An image of nothing can be loaded too.
+    append_text(".version 6.0\n.target sm_50\n.address_size 64\n", nullptr);
   std::string said;
   auto tried = load_module(owner_, containers_, nullptr, settings_, &said);
   if (!tried)
@@ -234,14 +304,16 @@ status link_state::link() {
 }
 
 CUresult link_state::complete(std::span<const std::byte>& image) {
-  if (!complete_) {
-    how_.resume();
-    auto linked = link();
-    how_.finish();
-    if (!linked)
-      return failed(linked.why(), how_);
-    complete_ = true;
-  }
+  if (complete_)
+    return CUDA_ERROR_INVALID_HANDLE;
+  if (broken_ != CUDA_SUCCESS)
+    return broken_;
+  how_.resume();
+  auto linked = link();
+  how_.finish();
+  if (!linked)
+    return failed(linked.why(), how_);
+  complete_ = true;
   image = image_;
   return CUDA_SUCCESS;
 }

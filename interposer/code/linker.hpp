@@ -11,7 +11,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace vgpu::interposer {
@@ -23,26 +26,32 @@ class link_state {
 public:
   link_state(context& in, const jit_request& how);
 
-  /// Adds a part. Text is compiled at once. `own` has the options for this part
+  /// Adds a part, which messages call by its name, unless that is null. Text is
+  /// compiled at once. `own` has the options for this part
   /// alone. Errors go to its log, or else to that of the link. Returns
   /// CUDA_ERROR_INVALID_VALUE for no bytes and for kinds that do not exist,
   /// CUDA_ERROR_INVALID_PTX for text that is no PTX or cannot be compiled,
-  /// CUDA_ERROR_INVALID_IMAGE for bytes of another kind than `type`, and
-  /// CUDA_ERROR_NOT_SUPPORTED for code that only a compiler's later stages
-  /// read.
+  /// CUDA_ERROR_INVALID_IMAGE for bytes of another kind than `type`,
+  /// CUDA_ERROR_INVALID_SOURCE for text that defines a symbol of earlier text
+  /// again, and CUDA_ERROR_NOT_SUPPORTED for code that only a compiler's later
+  /// stages read.
   CUresult add(CUjitInputType type, std::span<const std::byte> bytes,
-               jit_request& own);
+               const char* name, jit_request& own);
 
   /// Returns the image in `image`. Modules and libraries can be loaded from it,
   /// and it lives as long as this object. Where a part cannot be linked,
-  /// returns the error and writes its text to the error log.
+  /// returns the error and writes its text to the error log. Returns
+  /// CUDA_ERROR_INVALID_HANDLE once there is an image.
   CUresult complete(std::span<const std::byte>& image);
 
 private:
   status add_part(CUjitInputType type, std::span<const std::byte> bytes,
+                  const char* name, jit_request& own);
+  status add_text(std::span<const std::byte> bytes, const char* name,
                   jit_request& own);
-  status add_text(std::span<const std::byte> bytes, jit_request& own);
-  status add_image(std::span<const std::byte> bytes);
+  void append_text(std::string text, const char* name);
+  status check_definitions(std::string_view text);
+  status add_image(std::span<const std::byte> bytes, const char* name);
   status add_objects(std::span<const std::byte> bytes);
   status link();
   void append(std::span<const std::byte> container);
@@ -54,6 +63,8 @@ private:
   std::vector<std::byte> containers_;
   std::vector<std::byte> image_; // the header, the options and the containers
   std::size_t parts_ = 0;
+  std::set<std::string> words_; // of what the texts define
+  CUresult broken_ = CUDA_SUCCESS;
   bool complete_ = false;
 };
 

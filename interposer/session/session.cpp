@@ -6,6 +6,7 @@
 #include "interposer/session/uncancelled.hpp"
 #include "interposer/session/visible_devices.hpp"
 #include "interposer/session/write_all.hpp"
+#include "schema/base/cuda_fault.hpp"
 #include "schema/base/own_environment.hpp"
 #include "schema/base/sizes.hpp"
 #include "schema/log/memory_size.hpp"
@@ -156,6 +157,13 @@ std::uint64_t session::used_of_leased(std::size_t index) const {
 }
 
 status session::choose_devices() {
+  // A vGPU's devices have one order, but the driver checks the wish for one.
+  if (const auto* order = std::getenv("CUDA_DEVICE_ORDER");
+      order != nullptr && !is_device_order(order))
+    return cuda_fault(CUDA_ERROR_INVALID_DEVICE,
+                      "CUDA_DEVICE_ORDER is neither FASTEST_FIRST nor "
+                      "PCI_BUS_ID: '" +
+                          std::string{order} + "'");
   const auto* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   if (visible == nullptr) {
     wire_.resize(grant_.devices.size());

@@ -38,10 +38,12 @@ std::optional<std::uint8_t> by_index(const std::string& item,
 }
 
 /// Tells whether one of `item` and the device's name begins with the other. As
-/// the driver, this ignores the case of digits.
+/// the driver, this ignores the case of digits, and takes the UUID of a whole
+/// device with MIG's prefix too.
 bool begins(const std::string& item, const std::string& name) {
   constexpr std::string_view kind = "GPU-";
-  if (!item.starts_with(kind) || item.size() == kind.size())
+  if ((!item.starts_with(kind) && !item.starts_with("MIG-")) ||
+      item.size() == kind.size())
     return false;
   for (auto i = kind.size(); i < std::min(item.size(), name.size()); ++i)
     if (std::tolower(static_cast<unsigned char>(item[i])) != name[i])
@@ -66,7 +68,7 @@ std::optional<std::uint8_t> by_name(const std::string& item,
 result<std::vector<std::uint8_t>>
 visible_devices(std::string_view text, std::span<const device_facts> devices) {
   // The first item decides whether all items are names or indices.
-  auto names = text.starts_with('G');
+  auto names = text.starts_with('G') || text.starts_with('M');
   std::vector<std::uint8_t> out;
   while (!text.empty()) {
     std::string item{text.substr(0, text.find(','))};
@@ -86,6 +88,10 @@ visible_devices(std::string_view text, std::span<const device_facts> devices) {
                  "CUDA_VISIBLE_DEVICES names none of this vGPU's " +
                      std::to_string(devices.size()) + " device(s)"};
   return out;
+}
+
+bool is_device_order(std::string_view text) noexcept {
+  return text == "FASTEST_FIRST" || text == "PCI_BUS_ID";
 }
 
 } // namespace vgpu::interposer

@@ -1,5 +1,5 @@
-// CUDA_VISIBLE_DEVICES: the devices of the session that the program sees, and
-// their order.
+// CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER: the devices of the session that
+// the program sees, and their order.
 #pragma once
 
 #include "interposer/session/guest_channel.hpp"
@@ -20,5 +20,9 @@ namespace vgpu::interposer {
 /// twice.
 result<std::vector<std::uint8_t>>
 visible_devices(std::string_view text, std::span<const device_facts> devices);
+
+/// Tells whether CUDA_DEVICE_ORDER may have this value. The driver refuses to
+/// start with any other, an empty one included.
+bool is_device_order(std::string_view text) noexcept;
 
 } // namespace vgpu::interposer

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <string>
@@ -31,6 +32,16 @@ void before_init_answered(report& out) {
       << cuStreamCreate(&stream, 0);
 }
 
+void order(report& out) {
+  ::setenv("CUDA_DEVICE_ORDER", "junk", 1);
+  out << cuInit(0);
+}
+
+void no_order(report& out) {
+  ::setenv("CUDA_DEVICE_ORDER", "", 1);
+  out << cuInit(0);
+}
+
 void init(report& out) {
   out << cuInit(0) << cuInit(1) << cuInit(0);
 }
@@ -50,6 +61,45 @@ void short_name(report& out) {
   out << cuDeviceGetName(cut, sizeof cut, 0);
   out << (cut[3] == 0 && !std::strncmp(name, cut, 3) ? "first 3 letters"
                                                      : "something else");
+}
+
+void short_bus_id(report& out) {
+  require(cuInit(0), "cuInit");
+  char whole[16], cut[16];
+  out << cuDeviceGetPCIBusId(whole, 13, 0) << cuDeviceGetPCIBusId(cut, 12, 0);
+  out << (!std::strncmp(whole, cut, 11) && cut[11] == 0 ? "cut"
+                                                        : "something else");
+}
+
+/// Asks for the device with a bus id without parts, and with more.
+void bus_ids(report& out) {
+  require(cuInit(0), "cuInit");
+  char id[16];
+  require(cuDeviceGetPCIBusId(id, sizeof id, 0), "cuDeviceGetPCIBusId");
+  std::string whole = id;
+  CUdevice device = 0;
+  for (const auto& text :
+       {whole, whole.substr(5), whole.substr(0, 10), whole.substr(5, 5),
+        "0000" + whole, " " + whole, whole + " "})
+    out << cuDeviceGetByPCIBusId(&device, text.c_str());
+}
+
+void texture_widths(report& out) {
+  require(cuInit(0), "cuInit");
+  size_t large = 0, small = 0, none = 0;
+  out << cuDeviceGetTexture1DLinearMaxWidth(&large, CU_AD_FORMAT_FLOAT, 4, 0)
+      << cuDeviceGetTexture1DLinearMaxWidth(&small, CU_AD_FORMAT_UNSIGNED_INT8,
+                                            1, 0)
+      << (small == 4 * large ? "4 times" : "something else")
+      << cuDeviceGetTexture1DLinearMaxWidth(&none, CU_AD_FORMAT_UNSIGNED_INT8,
+                                            3, 0);
+}
+
+void own_peer(report& out) {
+  require(cuInit(0), "cuInit");
+  unsigned can = 0;
+  auto add = CU_ATOMIC_OPERATION_INTEGER_ADD;
+  out << cuDeviceGetP2PAtomicCapabilities(&can, &add, 1, 0, 0);
 }
 
 void error_texts(report& out) {
@@ -158,11 +208,29 @@ constexpr truth_case cases[] = {
      before_init_answered},
     {"init", "cuInit(0), cuInit(1), cuInit(0) again",
      "CUDA_SUCCESS CUDA_ERROR_INVALID_VALUE CUDA_SUCCESS", init},
+    {"order", "CUDA_DEVICE_ORDER=junk: cuInit", "CUDA_ERROR_INVALID_DEVICE",
+     order},
+    {"no_order", "CUDA_DEVICE_ORDER=: cuInit", "CUDA_ERROR_INVALID_DEVICE",
+     no_order},
     {"bad_devices", "DeviceGet(99), (-1); GetName(len 0), (null)",
      "CUDA_ERROR_INVALID_DEVICE CUDA_ERROR_INVALID_DEVICE (signal 11)",
      bad_devices},
     {"short_name", "DeviceGetName(len 4)", "CUDA_SUCCESS first 3 letters",
      short_name},
+    {"short_bus_id", "DeviceGetPCIBusId(len 13), (len 12)",
+     "CUDA_SUCCESS CUDA_ERROR_INVALID_VALUE cut", short_bus_id},
+    {"bus_ids",
+     "DeviceGetByPCIBusId: whole, no domain, no function, neither, longer "
+     "domain, blank before, blank after",
+     "CUDA_SUCCESS CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_INVALID_VALUE "
+     "CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_INVALID_VALUE",
+     bus_ids},
+    {"texture_widths",
+     "DeviceGetTexture1DLinearMaxWidth: 4 floats, 1 byte, 3 bytes",
+     "CUDA_SUCCESS CUDA_SUCCESS 4 times CUDA_ERROR_INVALID_VALUE",
+     texture_widths},
+    {"own_peer", "DeviceGetP2PAtomicCapabilities of one device",
+     "CUDA_ERROR_INVALID_DEVICE", own_peer},
     {"error_texts", "GetErrorName(12345), GetErrorString(700)",
      "rc CUDA_ERROR_INVALID_VALUE ptr null 'an illegal memory access was "
      "encountered'",

@@ -72,7 +72,7 @@ void set_apart(module& part, std::size_t number,
 }
 
 [[noreturn]] void defined_twice(const std::string& name) {
-  throw syntax_error{0, "'" + name + "' is defined in more than one file"};
+  throw link_error{0, "Multiple definition of '" + name + "'"};
 }
 
 class linker {

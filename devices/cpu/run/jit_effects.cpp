@@ -12,6 +12,7 @@ constexpr unsigned most_threads = 1024;
 constexpr unsigned all_registers = 65536; // of a multiprocessor
 constexpr unsigned most_registers = 255;
 constexpr unsigned fewest_registers = 16;
+constexpr unsigned most_level = 0x7fffffff; // a negative one is larger
 
 /// Returns the registers that each of so many threads can have at one time.
 unsigned registers_for(std::uint64_t threads) {
@@ -44,11 +45,22 @@ result<unsigned> target_of(const jit_settings& how, unsigned capability) {
   // The upper bits ask for features of a single architecture.
   auto target = *asked & 0xffff;
   if (target / 10 != capability / 10 || target > capability)
-    return cuda_fault(CUDA_ERROR_NO_BINARY_FOR_GPU,
+    return cuda_fault(CUDA_ERROR_INVALID_SOURCE,
                       "error   : code for " + name_of(target) +
                           " does not run on this device, which is " +
                           name_of(capability));
   return target;
+}
+
+status check_options(const jit_settings& how) {
+  auto level = how.option(CU_JIT_OPTIMIZATION_LEVEL).value_or(0);
+  if (level > most_level)
+    return cuda_fault(CUDA_ERROR_INVALID_PTX,
+                      "error   : no such level of optimisation");
+  if (how.option(CU_JIT_NEW_SM3X_OPT))
+    return cuda_fault(CUDA_ERROR_INVALID_PTX,
+                      "error   : CU_JIT_NEW_SM3X_OPT is for other devices");
+  return {};
 }
 
 unsigned block_threads(const ptx::function& kernel, const jit_settings& how) {

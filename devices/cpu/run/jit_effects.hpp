@@ -11,9 +11,14 @@
 namespace vgpu::device::cpu {
 
 /// Returns the architecture to compile for: that of the device, or another one
-/// whose code runs on it too. Returns CUDA_ERROR_NO_BINARY_FOR_GPU for a target
+/// whose code runs on it too. Returns CUDA_ERROR_INVALID_SOURCE for a target
 /// whose machine code this device could not run.
 result<unsigned> target_of(const jit_settings& how, unsigned capability);
+
+/// Returns CUDA_ERROR_INVALID_PTX for options that NVIDIA's compiler refuses
+/// when it compiles text: a negative level of optimisation, and an option for
+/// devices of long ago.
+status check_options(const jit_settings& how);
 
 /// Returns the most threads that a block of the kernel may have.
 unsigned block_threads(const ptx::function& kernel, const jit_settings& how);

@@ -208,6 +208,8 @@ bool wants_heap(const ptx::module& x) {
 result<loaded_module> module_store::compile(std::span<const std::string> texts,
                                             const jit_settings& how,
                                             unsigned target) {
+  if (auto ok = check_options(how); !ok)
+    return ok.why();
   auto x = compiled{};
   auto out = loaded_module{};
   auto needs_heap = false;
@@ -233,6 +235,8 @@ result<loaded_module> module_store::compile(std::span<const std::string> texts,
     if (auto ok = back(out.begin, out.end); !ok)
       return ok.why();
     initialise(x);
+  } catch (const ptx::link_error& why) {
+    return cuda_fault(CUDA_ERROR_INVALID_SOURCE, why.what());
   } catch (const ptx::not_supported& why) {
     return cuda_fault(CUDA_ERROR_NOT_SUPPORTED, error_log(why.what()));
   } catch (const ptx::syntax_error& why) {
@@ -394,6 +398,8 @@ result<module_info> module_store::load(module_id id,
 
 result<std::string> module_store::check(std::span<const std::byte> image,
                                         const jit_settings& how) const {
+  if (auto ok = check_options(how); !ok)
+    return ok.why();
   auto target = target_of(how, capability_);
   if (!target)
     return target.why();

@@ -137,19 +137,21 @@ bool is_to_link(std::span<const std::span<const std::byte>> containers) {
 /// PTX.
 CUresult add_part(const driver& api, CUlinkState state,
                   std::span<const std::byte> part) {
-  auto add = [&](CUjitInputType type, const void* data, std::size_t size) {
-    return api.cuLinkAddData(state, type, const_cast<void*>(data), size,
-                             nullptr, 0, nullptr, nullptr);
+  auto add = [&](CUjitInputType type, const void* data, std::size_t size,
+                 const char* name = nullptr) {
+    return api.cuLinkAddData(state, type, const_cast<void*>(data), size, name,
+                             0, nullptr, nullptr);
   };
   auto forms = parts_of(part);
   if (!forms || forms->size() != 1)
     return add(CU_JIT_INPUT_FATBINARY, part.data(), part.size());
   auto& only = forms->front();
+  const auto* name = only.name.empty() ? nullptr : only.name.c_str();
   if (only.kind == image_part::form::elf)
-    return add(CU_JIT_INPUT_CUBIN, only.code.data(), only.code.size());
+    return add(CU_JIT_INPUT_CUBIN, only.code.data(), only.code.size(), name);
   // The size of PTX text includes its NUL.
   auto end = std::strlen(only.code.c_str());
-  return add(CU_JIT_INPUT_PTX, only.code.c_str(), end + 1);
+  return add(CU_JIT_INPUT_PTX, only.code.c_str(), end + 1, name);
 }
 
 } // namespace

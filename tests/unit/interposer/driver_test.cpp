@@ -50,12 +50,56 @@ BOOST_AUTO_TEST_CASE(devices_follow_the_lease) {
   std::array<char, 32> bus{};
   REQUIRE_OK(cuDeviceGetPCIBusId(bus.data(), 32, 0));
   BOOST_TEST(std::string{bus.data()} == "0000:00:06.0");
-  REQUIRE_OK(cuDeviceGetByPCIBusId(&d, bus.data()));
   int version = 0;
   REQUIRE_OK(cuDriverGetVersion(&version));
   BOOST_TEST(version == 13000);
   CHECK_CODE(cuInit(1), CUDA_ERROR_INVALID_VALUE);
   REQUIRE_OK(cuInit(0));
+}
+
+BOOST_AUTO_TEST_CASE(a_device_has_an_id_of_its_bus) {
+  CUdevice d = -1;
+  for (const auto* text : {"0000:00:06.0", "00000000:00:06.0", "0000:00:06",
+                           "00:06.0", " 0000:00:06.0"}) {
+    d = -1;
+    REQUIRE_OK(cuDeviceGetByPCIBusId(&d, text));
+    BOOST_TEST(d == 0);
+  }
+  for (const auto* text : {"", "junk", "0000:00", "00:06", "0000:00:06.0 "})
+    CHECK_CODE(cuDeviceGetByPCIBusId(&d, text), CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(cuDeviceGetByPCIBusId(&d, "ffff:ff:1f.0"),
+             CUDA_ERROR_INVALID_DEVICE);
+  std::array<char, 14> bus{};
+  REQUIRE_OK(cuDeviceGetPCIBusId(bus.data(), 13, 0));
+  BOOST_TEST(std::string{bus.data()} == "0000:00:06.0");
+  // An id that is cut is told, and is an error.
+  CHECK_CODE(cuDeviceGetPCIBusId(bus.data(), 5, 0), CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(std::string{bus.data()} == "0000");
+}
+
+BOOST_AUTO_TEST_CASE(a_wider_linear_texture_has_smaller_elements) {
+  int attribute = 0;
+  REQUIRE_OK(cuDeviceGetAttribute(
+      &attribute, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH, 0));
+  auto width = static_cast<std::size_t>(attribute);
+  std::size_t got = 0;
+  REQUIRE_OK(
+      cuDeviceGetTexture1DLinearMaxWidth(&got, CU_AD_FORMAT_FLOAT, 4, 0));
+  BOOST_TEST(got == width);
+  REQUIRE_OK(cuDeviceGetTexture1DLinearMaxWidth(
+      &got, CU_AD_FORMAT_UNSIGNED_INT8, 1, 0));
+  BOOST_TEST(got == 4 * width);
+  CHECK_CODE(cuDeviceGetTexture1DLinearMaxWidth(
+                 &got, CU_AD_FORMAT_UNSIGNED_INT8, 3, 0),
+             CUDA_ERROR_INVALID_VALUE);
+}
+
+BOOST_AUTO_TEST_CASE(a_device_is_no_peer_of_its_own) {
+  unsigned can = 0;
+  auto add = CU_ATOMIC_OPERATION_INTEGER_ADD;
+  CHECK_CODE(cuDeviceGetP2PAtomicCapabilities(&can, &add, 1, 0, 0),
+             CUDA_ERROR_INVALID_DEVICE);
+  REQUIRE_OK(cuDeviceGetP2PAtomicCapabilities(&can, &add, 1, 0, 1));
 }
 
 BOOST_AUTO_TEST_CASE(errors_have_names_and_descriptions) {
@@ -288,6 +332,7 @@ BOOST_AUTO_TEST_CASE(invalid_modules_are_refused) {
   CHECK_CODE(cuModuleLoadData(&m, ""), CUDA_ERROR_INVALID_IMAGE);
   CHECK_CODE(cuModuleLoadData(&m, nullptr), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuModuleLoad(&m, "/nowhere/at.all"), CUDA_ERROR_FILE_NOT_FOUND);
+  CHECK_CODE(cuModuleLoad(&m, ""), CUDA_ERROR_INVALID_VALUE);
 }
 
 BOOST_FIXTURE_TEST_CASE(modules_find_kernels_and_variables_by_name,
@@ -303,6 +348,10 @@ BOOST_FIXTURE_TEST_CASE(modules_find_kernels_and_variables_by_name,
   REQUIRE_OK(cuModuleGetGlobal(&p, &bytes, module, "table"));
   BOOST_TEST(bytes == 16U);
   REQUIRE_OK(cuModuleGetGlobal(&p, nullptr, module, "table"));
+  CHECK_CODE(cuModuleGetGlobal(&p, &bytes, module, "mixed"),
+             CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(cuModuleGetGlobal(&p, &bytes, module, "other"),
+             CUDA_ERROR_NOT_FOUND);
   REQUIRE_OK(cuMemsetD8(p, 1, 16));
   CHECK_CODE(cuMemsetD8(p, 1, 17), CUDA_ERROR_INVALID_VALUE);
   CHECK_CODE(cuMemFree(p), CUDA_ERROR_INVALID_VALUE);
@@ -362,9 +411,8 @@ BOOST_AUTO_TEST_CASE(libraries_are_loaded_at_first_use) {
   REQUIRE_OK(cuKernelGetAttribute(
       &value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, k, 0));
   BOOST_TEST(value == 512);
-  // A kernel can be used as a function.
-  REQUIRE_OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-                                reinterpret_cast<CUfunction>(k)));
+  REQUIRE_OK(
+      cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f));
   CHECK_CODE(
       cuFuncGetAttribute(&value, unknown_value<CUfunction_attribute>(99), f),
       CUDA_ERROR_INVALID_VALUE);
@@ -379,6 +427,47 @@ BOOST_AUTO_TEST_CASE(libraries_are_loaded_at_first_use) {
   REQUIRE_OK(cuLibraryUnload(library));
   CHECK_CODE(cuLibraryUnload(library), CUDA_ERROR_INVALID_HANDLE);
   CHECK_CODE(cuKernelGetFunction(&f, k), CUDA_ERROR_INVALID_HANDLE);
+}
+
+BOOST_AUTO_TEST_CASE(a_query_of_a_function_refuses_a_kernel) {
+  CUlibrary library = nullptr;
+  REQUIRE_OK(cuLibraryLoadData(&library, ptx, nullptr, nullptr, 0, nullptr,
+                               nullptr, 0));
+  CUkernel k = nullptr;
+  REQUIRE_OK(cuLibraryGetKernel(&k, library, "mixed"));
+  CUfunction f = nullptr;
+  REQUIRE_OK(cuKernelGetFunction(&f, k));
+  auto cast = reinterpret_cast<CUfunction>(k);
+  const char* name = nullptr;
+  CHECK_CODE(cuFuncGetName(&name, cast), CUDA_ERROR_INVALID_HANDLE);
+  CUmodule module = nullptr;
+  CHECK_CODE(cuFuncGetModule(&module, cast), CUDA_ERROR_INVALID_HANDLE);
+  int value = 0;
+  CHECK_CODE(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_NUM_REGS, cast),
+             CUDA_ERROR_INVALID_HANDLE);
+  std::size_t offset = 0, size = 0;
+  CHECK_CODE(cuFuncGetParamInfo(cast, 0, &offset, &size),
+             CUDA_ERROR_INVALID_HANDLE);
+  CHECK_CODE(cuFuncSetCacheConfig(cast, CU_FUNC_CACHE_PREFER_L1),
+             CUDA_ERROR_INVALID_HANDLE);
+  CUfunction out = nullptr;
+  CHECK_CODE(cuKernelGetFunction(&out, reinterpret_cast<CUkernel>(f)),
+             CUDA_ERROR_INVALID_HANDLE);
+  // Launches and occupancy take either.
+  int blocks = 0;
+  REQUIRE_OK(
+      cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, cast, 256, 0));
+  void* pointer = nullptr;
+  CHECK_CODE(cuLibraryGetUnifiedFunction(&pointer, library, "mixed"),
+             CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(cuLibraryGetUnifiedFunction(&pointer, nullptr, "mixed"),
+             CUDA_ERROR_INVALID_HANDLE);
+  CUcontext current = nullptr;
+  REQUIRE_OK(cuCtxPopCurrent(&current));
+  CHECK_CODE(cuKernelGetParamInfo(k, 0, &offset, &size),
+             CUDA_ERROR_INVALID_CONTEXT);
+  REQUIRE_OK(cuCtxPushCurrent(current));
+  REQUIRE_OK(cuLibraryUnload(library));
 }
 
 BOOST_FIXTURE_TEST_CASE(occupancy_is_computed_in_the_program, module_fixture) {

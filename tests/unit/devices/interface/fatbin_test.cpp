@@ -1,8 +1,10 @@
 // Images that a program may pass, whole and damaged.
+#include "devices/interface/fatbin.hpp"
 #include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace vgpu::test {
 
@@ -51,6 +53,27 @@ BOOST_AUTO_TEST_CASE(an_image_cut_short_is_refused) {
     auto code = try_load(std::span{image}.first(size));
     BOOST_REQUIRE_NE(code, CUDA_SUCCESS);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_part_has_the_name_in_its_header) {
+  auto name_of = [](std::uint32_t at, std::uint32_t bytes) {
+    // A container's header, an entry's header with a name, and text.
+    auto words = std::vector<std::uint64_t>(2 + 8 + 1 + 1);
+    words[0] = 0x00100001'ba55ed50;
+    words[1] = 8 * (words.size() - 2);
+    words[2] = std::uint64_t{72} << 32 | 0x01010001;
+    words[3] = 8;
+    words[6] = at | std::uint64_t{bytes} << 32;
+    std::memcpy(&words[10], "part.ptx", 8);
+    auto got = device::parts_of(std::as_bytes(std::span{words}));
+    BOOST_REQUIRE(got);
+    BOOST_REQUIRE_EQUAL(got->size(), 1U);
+    return got->front().name;
+  };
+  BOOST_TEST(name_of(64, 8) == "part.ptx");
+  BOOST_TEST(name_of(0, 0) == "");
+  BOOST_TEST(name_of(64, 9) == "");
+  BOOST_TEST(name_of(0xffffffff, 1) == "");
 }
 
 BOOST_AUTO_TEST_CASE(damaged_bytes_do_no_harm) {

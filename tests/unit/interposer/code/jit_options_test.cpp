@@ -39,9 +39,8 @@ BOOST_AUTO_TEST_CASE(values_out_of_their_range_are_refused) {
     std::uintptr_t good, bad;
   };
   constexpr limit all[] = {
-      {CU_JIT_OPTIMIZATION_LEVEL, 4, 5},
+      {CU_JIT_MAX_REGISTERS, 1, 0},
       {CU_JIT_CACHE_MODE, CU_JIT_CACHE_OPTION_CA, 3},
-      {CU_JIT_FALLBACK_STRATEGY, CU_PREFER_BINARY, 2},
       {CU_JIT_TARGET, CU_TARGET_COMPUTE_90A, 91},
       {CU_JIT_TARGET, CU_TARGET_COMPUTE_75,
        CU_COMPUTE_ACCELERATED_TARGET_BASE + 75},
@@ -51,6 +50,29 @@ BOOST_AUTO_TEST_CASE(values_out_of_their_range_are_refused) {
     BOOST_TEST(take(x.option, x.bad) == CUDA_ERROR_INVALID_VALUE,
                "option " << x.option);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_compiler_judges_its_own_options) {
+  for (std::uintptr_t value : {0U, 5U, 7U, ~0U}) {
+    BOOST_TEST(take(CU_JIT_OPTIMIZATION_LEVEL, value) == CUDA_SUCCESS);
+    BOOST_TEST(take(CU_JIT_FALLBACK_STRATEGY, value) == CUDA_SUCCESS);
+  }
+  CUjit_option option = CU_JIT_NEW_SM3X_OPT;
+  void* value = nullptr;
+  jit_request request;
+  BOOST_TEST(request.take(jit_use::load, 1, &option, &value) == CUDA_SUCCESS);
+  BOOST_TEST(request.settings().option(option).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(lists_are_not_null) {
+  for (auto option :
+       {CU_JIT_GLOBAL_SYMBOL_NAMES, CU_JIT_GLOBAL_SYMBOL_ADDRESSES,
+        CU_JIT_GLOBAL_SYMBOL_COUNT, CU_JIT_REFERENCED_KERNEL_NAMES,
+        CU_JIT_REFERENCED_VARIABLE_NAMES})
+    BOOST_TEST(take(option, 0) == CUDA_ERROR_INVALID_VALUE);
+  for (auto option :
+       {CU_JIT_REFERENCED_KERNEL_COUNT, CU_JIT_REFERENCED_VARIABLE_COUNT})
+    BOOST_TEST(take(option, 0) == CUDA_SUCCESS);
 }
 
 BOOST_AUTO_TEST_CASE(options_that_contradict_each_other_are_refused) {
@@ -108,8 +130,10 @@ BOOST_AUTO_TEST_CASE(logs_grow_and_report_their_sizes) {
   BOOST_TEST(std::string{info.data()} == "one two");
   BOOST_TEST(values[1] == number(7));
   request.fail("fatal");
-  BOOST_TEST(std::string{errors.data()} == "fatal\n");
-  BOOST_TEST(values[3] == number(6));
+  BOOST_TEST(std::string{errors.data()} == "fatal");
+  BOOST_TEST(values[3] == number(5));
+  request.fail("error\n");
+  BOOST_TEST(std::string{errors.data()} == "fatal\nerror");
   request.finish();
   float time = -1;
   std::memcpy(&time, static_cast<void*>(&values[4]), sizeof(time));

@@ -85,4 +85,39 @@ BOOST_AUTO_TEST_CASE(a_part_is_compiled_when_it_is_added) {
   REQUIRE_OK(cuLinkDestroy(link));
 }
 
+BOOST_AUTO_TEST_CASE(a_link_is_completed_once) {
+  CUlinkState link = nullptr;
+  REQUIRE_OK(cuLinkCreate(0, nullptr, nullptr, &link));
+  void* image = nullptr;
+  std::size_t bytes = 0;
+  // A link of nothing succeeds, and its image can be loaded.
+  REQUIRE_OK(cuLinkComplete(link, &image, &bytes));
+  BOOST_TEST(bytes != 0U);
+  CUmodule module = nullptr;
+  REQUIRE_OK(cuModuleLoadData(&module, image));
+  REQUIRE_OK(cuModuleUnload(module));
+  CHECK_CODE(cuLinkComplete(link, &image, &bytes), CUDA_ERROR_INVALID_HANDLE);
+  REQUIRE_OK(cuLinkDestroy(link));
+}
+
+BOOST_AUTO_TEST_CASE(a_link_is_tried_where_definitions_may_meet) {
+  auto loads = [] {
+    return fake().counts()[static_cast<std::uint16_t>(call::module_load::id)];
+  };
+  CUlinkState link = nullptr;
+  REQUIRE_OK(cuLinkCreate(0, nullptr, nullptr, &link));
+  auto add = [&](std::string part) {
+    return cuLinkAddData(link, CU_JIT_INPUT_PTX, part.data(), part.size() + 1,
+                         "part", 0, nullptr, nullptr);
+  };
+  auto before = loads();
+  REQUIRE_OK(add(".version 8.0\n.visible .func f() { ret; }\n"));
+  REQUIRE_OK(add(".version 8.0\n.visible .func g() { ret; }\n"
+                 ".extern .func f();\n"));
+  BOOST_TEST(loads() == before);
+  REQUIRE_OK(add(".version 8.0\n.visible .func f() { ret; }\n"));
+  BOOST_TEST(loads() == before + 1);
+  REQUIRE_OK(cuLinkDestroy(link));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

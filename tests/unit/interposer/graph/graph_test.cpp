@@ -229,6 +229,23 @@ BOOST_AUTO_TEST_CASE(a_capture_does_not_survive_work_of_its_whole_context) {
   REQUIRE_OK(cuEventDestroy(event));
 }
 
+BOOST_AUTO_TEST_CASE(a_module_is_not_unloaded_while_waits_are_forbidden) {
+  CUmodule other = nullptr;
+  CUgraph made = nullptr;
+  REQUIRE_OK(cuModuleLoadData(&other, ".version 8.0\n"));
+  for (auto mode :
+       {CU_STREAM_CAPTURE_MODE_GLOBAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL}) {
+    REQUIRE_OK(cuStreamBeginCapture(stream, mode));
+    CHECK_CODE(cuModuleUnload(other), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    CHECK_CODE(cuStreamEndCapture(stream, &made),
+               CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  }
+  REQUIRE_OK(cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  REQUIRE_OK(cuModuleUnload(other));
+  REQUIRE_OK(cuStreamEndCapture(stream, &made));
+  REQUIRE_OK(cuGraphDestroy(made));
+}
+
 BOOST_AUTO_TEST_CASE(captures_that_meet_are_invalidated) {
   CUstream other = nullptr;
   CUevent event = nullptr;

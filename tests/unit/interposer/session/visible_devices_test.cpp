@@ -88,6 +88,8 @@ constexpr row truth[] = {
     {"GPU-zzzz,0", "100"},
     {"GPU-14F87D4D-FD24-0B18-671F-AD1962088BA5", "0"},
     {"MIG-" U0, "100"},
+    {"MIG-" U0 "/0/0", "100"},
+    {"MIG-14f87d4d-fd24-0b18-671f-ad1962088ba5", "0"},
 };
 
 } // namespace
@@ -99,6 +101,13 @@ BOOST_AUTO_TEST_CASE(every_spelling_is_read_as_by_the_driver) {
     BOOST_TEST(seen(x.text) == x.seen, "'" << x.text << "' gives "
                                            << seen(x.text) << ", not "
                                            << x.seen);
+}
+
+BOOST_AUTO_TEST_CASE(an_order_is_one_of_two) {
+  BOOST_TEST(is_device_order("FASTEST_FIRST"));
+  BOOST_TEST(is_device_order("PCI_BUS_ID"));
+  for (const auto* text : {"", "junk", "PCI_BUS_ID "})
+    BOOST_TEST(!is_device_order(text));
 }
 
 BOOST_AUTO_TEST_CASE(a_prefix_of_two_uuids_names_neither) {
