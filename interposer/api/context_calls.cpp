@@ -87,6 +87,9 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice dev) noexcept {
       return CUDA_ERROR_INVALID_VALUE;
     if (!is_device(dev))
       return CUDA_ERROR_INVALID_DEVICE;
+    // A process whose session failed gets no context any more.
+    if (auto code = process::the_session().sticky(); code != CUDA_SUCCESS)
+      return code;
     auto* made = contexts().create(dev, flags);
     push_context(made);
     *out = made->handle;
@@ -151,7 +154,7 @@ CUresult reset_primary(CUdevice dev) noexcept {
 
 CUresult set_primary_flags(CUdevice dev, unsigned flags) noexcept {
   return with_primary(dev, [&](context& x) {
-    if (!are_flags(flags))
+    if (!are_flags(flags) || (flags & CU_CTX_MAP_HOST) != 0)
       return CUDA_ERROR_INVALID_VALUE;
     x.flags = flags;
     return CUDA_SUCCESS;
@@ -361,7 +364,8 @@ CUresult CUDAAPI cuCtxGetFlags(unsigned int* flags) {
   return in_context([&](context& x) {
     if (flags == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    *flags = x.flags.load();
+    // Each context can map memory of the host.
+    *flags = x.flags.load() | CU_CTX_MAP_HOST;
     return CUDA_SUCCESS;
   });
 }

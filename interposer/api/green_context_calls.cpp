@@ -99,7 +99,15 @@ CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc,
 }
 
 CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx hCtx) {
-  return with_green(hCtx, [](context& x) { return contexts().destroy(x); });
+  return by_handle([&]() -> CUresult {
+    if (auto* x = find_green_context(hCtx); x != nullptr)
+      return contexts().destroy(*x);
+    // A thread keeps a destroyed context, whose handle it still knows.
+    auto* left = selected_context();
+    return left != nullptr && left->is_green() && green_handle_of(*left) == hCtx
+               ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+               : CUDA_ERROR_INVALID_CONTEXT;
+  });
 }
 
 CUresult CUDAAPI cuCtxFromGreenCtx(CUcontext* pContext, CUgreenCtx hCtx) {

@@ -10,7 +10,7 @@ namespace {
 CUresult open_memory(CUdeviceptr* out, const CUipcMemHandle& handle,
                      unsigned flags) noexcept {
   return in_waiting_context([&](context& x) {
-    if (out == nullptr || (flags & ~CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) != 0)
+    if (out == nullptr || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
       return CUDA_ERROR_INVALID_VALUE;
     return sharing().open(x, handle, *out);
   });

@@ -104,8 +104,13 @@ CUresult CUDAAPI cuMemAllocPitch(CUdeviceptr* dptr, size_t* pPitch,
 
 CUresult CUDAAPI cuMemFree(CUdeviceptr dptr) {
   call_arguments given{__func__, dptr};
-  return waiting_by_handle(
-      [&] { return dptr == 0 ? CUDA_SUCCESS : free_device(dptr); });
+  return waiting_by_handle([&] {
+    if (dptr == 0)
+      return CUDA_SUCCESS;
+    auto* x = selected_context();
+    return x != nullptr && !x->active.load() ? CUDA_ERROR_CONTEXT_IS_DESTROYED
+                                             : free_device(dptr);
+  });
 }
 
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr* pbase, size_t* psize,

@@ -199,6 +199,9 @@ void context_registry::reset(context& x) {
   const auto& part = context_part::get();
   if (x.active.load())
     part.end(context_end::launches, x);
+  // Flags end with the context, even those of one that was never active.
+  if (x.primary)
+    x.flags = 0;
   if (!x.active.exchange(false))
     return;
   x.storage.clear(x.handle);

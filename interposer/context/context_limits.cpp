@@ -5,6 +5,8 @@
 #include "interposer/session/session.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 namespace vgpu::interposer {
 
@@ -33,6 +35,41 @@ std::size_t first_limit(CUlimit limit) noexcept {
   }
 }
 
+/// Returns the bytes of a device's cache that can be set aside at once: one of
+/// its 16 ways, as the limits of an H200 show.
+std::size_t cache_way(const context& x) {
+  auto bytes = process::the_session()
+                   .devices()
+                   .at(x.device_index())
+                   .value_of(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+  return std::max<std::size_t>(
+      static_cast<std::size_t>(std::max(bytes, 0)) / 16, 1);
+}
+
+/// Returns the value that a driver sets for a limit, which is at least what the
+/// program asks for. A value close to the largest number becomes none smaller.
+std::size_t rounded(const context& x, CUlimit limit, std::size_t value) {
+  auto up = [&](std::size_t least, std::size_t step) {
+    auto out = std::max(value, least);
+    auto over = out % step;
+    return over == 0 || out > SIZE_MAX - step ? out : out - over + step;
+  };
+  switch (limit) {
+  case CU_LIMIT_STACK_SIZE:
+    return up(0, 16);
+  case CU_LIMIT_PRINTF_FIFO_SIZE:
+    return up(std::size_t{512} << 10, 256);
+  case CU_LIMIT_MALLOC_HEAP_SIZE:
+    return up(std::size_t{4} << 20, std::size_t{64} << 10);
+  case CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT:
+    return up(32, 1);
+  case CU_LIMIT_PERSISTING_L2_CACHE_SIZE:
+    return value == 0 ? 0 : std::max(value, cache_way(x));
+  default:
+    return value;
+  }
+}
+
 } // namespace
 
 void begin_limits(context& x) noexcept {
@@ -53,7 +90,8 @@ std::size_t context_registry::largest_of_others(const context& x,
 }
 
 CUresult context_registry::set_limit(context& x, CUlimit limit,
-                                     std::size_t value) {
+                                     std::size_t asked) {
+  auto value = rounded(x, limit, asked);
   std::lock_guard guard{limits_mutex_};
   auto wanted = std::max(value, largest_of_others(x, limit));
   auto& has = device_limits_[x.device]

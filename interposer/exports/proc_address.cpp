@@ -30,7 +30,7 @@ CUresult resolve(const char* symbol, void** out, int version, cuuint64_t flags,
   constexpr cuuint64_t known = CU_GET_PROC_ADDRESS_LEGACY_STREAM |
                                CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
   if (symbol == nullptr || out == nullptr || (flags & ~known) != 0 ||
-      flags == known)
+      flags == known || version > process::driver_version)
     return CUDA_ERROR_INVALID_VALUE;
   *out = nullptr;
   auto got = look_up(symbol, version,

@@ -337,7 +337,7 @@ CUresult shared_things::open(context& in, const CUipcEventHandle& handle,
                              CUevent& out) {
   auto read = share_handle::read(handle, share_handle::of_event);
   if (!read)
-    return CUDA_ERROR_INVALID_VALUE;
+    return CUDA_ERROR_MAP_FAILED;
   {
     std::lock_guard guard{mutex_};
     if (read->what.session == secret_)

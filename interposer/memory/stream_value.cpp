@@ -109,9 +109,8 @@ CUresult check_operation(const context& in, const CUstreamBatchMemOpParams& x,
     return check_wait(in, x, planned);
   case CU_STREAM_MEM_OP_WRITE_VALUE_32:
   case CU_STREAM_MEM_OP_WRITE_VALUE_64:
-    return (x.writeValue.flags &
-            ~static_cast<unsigned>(CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER)) !=
-                   0
+    // The calls since CUDA 11.7 have no writes without a barrier.
+    return x.writeValue.flags != CU_STREAM_WRITE_VALUE_DEFAULT
                ? CUDA_ERROR_INVALID_VALUE
                : check_word(in, x, planned);
   case CU_STREAM_MEM_OP_BARRIER:

@@ -146,8 +146,13 @@ bool host_caller::has_turn(const entry& x, CUresult& status) {
   if (state == slot_state::called)
     return true;
   auto got = here().slots().poll(x.asked);
-  if (!got)
-    return false;
+  if (!got) {
+    // A stream stands still where its device has failed, but its callbacks
+    // still get the error.
+    auto is_functions = server_of(x.what) == server::functions;
+    status = is_functions ? here().sticky() : CUDA_SUCCESS;
+    return status != CUDA_SUCCESS;
+  }
   // The slot holds an answer, not a call: the stream had already ended in an
   // error.
   status = got->result == CUDA_SUCCESS ? CUDA_ERROR_UNKNOWN : got->result;

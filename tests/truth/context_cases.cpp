@@ -77,6 +77,62 @@ void limits(report& out) {
       << cuCtxSetLimit(CU_LIMIT_STACK_SIZE, size_t{1} << 30);
 }
 
+void rounded_limits(report& out) {
+  use_device();
+  auto set = [&](CUlimit limit, size_t asked) {
+    size_t value = 0;
+    out << cuCtxSetLimit(limit, asked);
+    require(cuCtxGetLimit(&value, limit), "cuCtxGetLimit");
+    out << static_cast<long long>(value);
+  };
+  set(CU_LIMIT_STACK_SIZE, 1025);
+  set(CU_LIMIT_PRINTF_FIFO_SIZE, 0);
+  set(CU_LIMIT_PRINTF_FIFO_SIZE, 1000001);
+  set(CU_LIMIT_MALLOC_HEAP_SIZE, 1000001);
+  set(CU_LIMIT_MALLOC_HEAP_SIZE, 8388609);
+  set(CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 1);
+  int cache = 0;
+  size_t way = 0;
+  require(cuDeviceGetAttribute(&cache, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 0),
+          "cuDeviceGetAttribute");
+  out << cuCtxSetLimit(CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 1);
+  require(cuCtxGetLimit(&way, CU_LIMIT_PERSISTING_L2_CACHE_SIZE),
+          "cuCtxGetLimit");
+  out << (static_cast<int>(way) == cache / 16 ? "a way" : "something else");
+}
+
+void context_flags(report& out) {
+  use_device();
+  unsigned flags = 99;
+  int active = -1;
+  auto told = [&] { out << static_cast<int>(flags); };
+  out << cuDevicePrimaryCtxSetFlags(0, CU_CTX_SCHED_BLOCKING_SYNC)
+      << cuCtxGetFlags(&flags);
+  told();
+  out << cuDevicePrimaryCtxSetFlags(0, CU_CTX_MAP_HOST)
+      << cuDevicePrimaryCtxSetFlags(0, CU_CTX_LMEM_RESIZE_TO_MAX)
+      << cuDevicePrimaryCtxRelease(0)
+      << cuDevicePrimaryCtxGetState(0, &flags, &active);
+  told();
+}
+
+void create_after_fault(report& out) {
+  require(cuInit(0), "cuInit");
+  CUcontext context = nullptr;
+  CUdeviceptr p = 0;
+  require(cuCtxCreate(&context, nullptr, 0, 0), "cuCtxCreate");
+  require(launch_store(kernel(load_kernels(), "store"), 16, 1),
+          "cuLaunchKernel");
+  out << cuCtxSynchronize() << cuCtxDestroy(context)
+      << cuCtxCreate(&context, nullptr, 0, 0) << cuMemAlloc(&p, 4);
+}
+
+void free_in_destroyed(report& out) {
+  use_device();
+  auto p = allocate(4);
+  out << cuDevicePrimaryCtxReset(0) << cuMemFree(p);
+}
+
 constexpr truth_case cases[] = {
     {"no_context_refused",
      "no context: MemAlloc, CtxSynchronize, StreamCreate, ModuleLoadData, "
@@ -107,6 +163,27 @@ constexpr truth_case cases[] = {
      "CUDA_SUCCESS 1024 CUDA_SUCCESS # CUDA_SUCCESS 8388608 "
      "CUDA_ERROR_INVALID_VALUE CUDA_ERROR_INVALID_VALUE",
      limits},
+    {"rounded_limits",
+     "SetLimit and GetLimit: stack 1025, printf 0 and 1000001, heap 1000001 "
+     "and 8388609, pending launches 1, persisting cache 1",
+     "CUDA_SUCCESS 1040 CUDA_SUCCESS 524288 CUDA_SUCCESS 1000192 "
+     "CUDA_SUCCESS 4194304 CUDA_SUCCESS 8454144 CUDA_SUCCESS 32 "
+     "CUDA_SUCCESS a way",
+     rounded_limits},
+    {"context_flags",
+     "PrimaryCtxSetFlags 4, CtxGetFlags; PrimaryCtxSetFlags 8, 16; the last "
+     "release, state",
+     "CUDA_SUCCESS CUDA_SUCCESS 12 CUDA_ERROR_INVALID_VALUE CUDA_SUCCESS "
+     "CUDA_SUCCESS CUDA_SUCCESS 0",
+     context_flags},
+    {"create_after_fault",
+     "behind a kernel that faults: CtxSynchronize, CtxDestroy, CtxCreate, "
+     "MemAlloc",
+     "CUDA_ERROR_ILLEGAL_ADDRESS CUDA_SUCCESS CUDA_ERROR_ILLEGAL_ADDRESS "
+     "CUDA_ERROR_INVALID_CONTEXT",
+     create_after_fault},
+    {"free_in_destroyed", "MemAlloc, PrimaryCtxReset, MemFree",
+     "CUDA_SUCCESS CUDA_ERROR_CONTEXT_IS_DESTROYED", free_in_destroyed},
 };
 
 } // namespace

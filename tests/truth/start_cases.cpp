@@ -153,6 +153,17 @@ void look_ups(report& out) {
   out << "status" << status;
 }
 
+void look_ups_of_newer(report& out) {
+  require(cuInit(0), "cuInit");
+  for (int version : {13001, 13010, 99999}) {
+    int here = 0;
+    void* p = &here;
+    auto status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    out << cuGetProcAddress("cuInit", &p, version, 0, &status)
+        << (p == &here ? "untouched" : "written") << "status" << status;
+  }
+}
+
 void forked_child(report& out) {
   use_device();
   pid_t child = ::fork();
@@ -243,6 +254,11 @@ constexpr truth_case cases[] = {
      "CUDA_SUCCESS null CUDA_SUCCESS CUDA_SUCCESS CUDA_SUCCESS status 2 "
      "CUDA_SUCCESS status 1",
      look_ups},
+    {"look_ups_of_newer", "GetProcAddress of cuInit for CUDA 13.1 and newer",
+     "CUDA_ERROR_INVALID_VALUE untouched status 1 "
+     "CUDA_ERROR_INVALID_VALUE untouched status 1 "
+     "CUDA_ERROR_INVALID_VALUE untouched status 1",
+     look_ups_of_newer},
     {"forked_child",
      "child of fork after cuInit: MemAlloc, CtxSynchronize, cuInit",
      "CUDA_ERROR_NOT_INITIALIZED CUDA_ERROR_NOT_INITIALIZED "

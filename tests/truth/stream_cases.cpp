@@ -1,6 +1,7 @@
 // Streams, events and capture.
 #include "truth_case.hpp"
 
+#include <atomic>
 #include <string>
 
 namespace vgpu::test {
@@ -49,6 +50,38 @@ void bad_events(report& out) {
   require(cuEventCreate(&event, 0), "cuEventCreate");
   out << cuStreamWaitEvent(nullptr, event, 0) << cuEventRecord(nullptr, nullptr)
       << cuEventDestroy(nullptr);
+}
+
+void callback_after_fault(report& out) {
+  use_device();
+  auto store = kernel(load_kernels(), "store");
+  struct {
+    std::atomic<bool> goes_on{false}, ran{false}, told{false};
+    CUresult status = CUDA_SUCCESS;
+  } x;
+  using state = decltype(x);
+  // The fault comes only when all of the work is in the stream.
+  require(cuLaunchHostFunc(
+              nullptr,
+              [](void* p) { static_cast<state*>(p)->goes_on.wait(false); }, &x),
+          "cuLaunchHostFunc");
+  out << launch_store(store, 16, 1);
+  out << cuLaunchHostFunc(
+      nullptr, [](void* p) { static_cast<state*>(p)->ran = true; }, &x);
+  out << cuStreamAddCallback(
+      nullptr,
+      [](CUstream, CUresult status, void* p) {
+        auto& at = *static_cast<state*>(p);
+        at.status = status;
+        at.told = true;
+        at.told.notify_all();
+      },
+      &x, 0);
+  x.goes_on = true;
+  x.goes_on.notify_all();
+  out << cuCtxSynchronize();
+  x.told.wait(false);
+  out << (x.ran ? "ran" : "did not run") << x.status;
 }
 
 CUstream capturing_stream() {
@@ -100,6 +133,12 @@ constexpr truth_case cases[] = {
      "StreamWaitEvent unrecorded; EventRecord null; EventDestroy null",
      "CUDA_SUCCESS CUDA_ERROR_INVALID_HANDLE CUDA_ERROR_INVALID_HANDLE",
      bad_events},
+    {"callback_after_fault",
+     "behind a kernel that faults: LaunchHostFunc, StreamAddCallback; "
+     "CtxSynchronize; the function, the callback's status",
+     "CUDA_SUCCESS CUDA_SUCCESS CUDA_SUCCESS CUDA_ERROR_ILLEGAL_ADDRESS "
+     "did not run CUDA_ERROR_ILLEGAL_ADDRESS",
+     callback_after_fault},
     {"capture_and_synchronise",
      "Capture: sync call while capturing (global), then EndCapture; EndCapture "
      "when not capturing",

@@ -272,8 +272,10 @@ BOOST_AUTO_TEST_CASE(remains_of_a_destroyed_green_context_report_it) {
   CHECK_CODE(cuMemAlloc(&memory, 64), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CHECK_CODE(cuStreamQuery(s), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   CHECK_CODE(cuStreamDestroy(s), CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  CHECK_CODE(cuGreenCtxDestroy(green), CUDA_ERROR_INVALID_CONTEXT);
+  CHECK_CODE(cuGreenCtxDestroy(green), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  CHECK_CODE(cuGreenCtxDestroy(nullptr), CUDA_ERROR_INVALID_CONTEXT);
   REQUIRE_OK(cuCtxSetCurrent(primary));
+  CHECK_CODE(cuGreenCtxDestroy(nullptr), CUDA_ERROR_INVALID_CONTEXT);
   REQUIRE_OK(cuMemAlloc(&memory, 64));
   REQUIRE_OK(cuMemFree(memory));
 }

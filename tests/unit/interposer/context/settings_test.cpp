@@ -100,6 +100,42 @@ BOOST_AUTO_TEST_CASE(a_reset_brings_back_the_first_limits) {
   BOOST_TEST(count(call::number::limits_reset) == resets + 1);
 }
 
+BOOST_AUTO_TEST_CASE(a_limit_is_rounded_as_a_driver_does) {
+  struct {
+    CUlimit which;
+    std::size_t asked, told;
+  } constexpr cases[] = {
+      {CU_LIMIT_STACK_SIZE, 0, 0},
+      {CU_LIMIT_STACK_SIZE, 1025, 1040},
+      {CU_LIMIT_STACK_SIZE, 1040, 1040},
+      {CU_LIMIT_PRINTF_FIFO_SIZE, 0, 524288},
+      {CU_LIMIT_PRINTF_FIFO_SIZE, 1000001, 1000192},
+      {CU_LIMIT_MALLOC_HEAP_SIZE, 1, 4194304},
+      {CU_LIMIT_MALLOC_HEAP_SIZE, 8388609, 8454144},
+      {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 1, 32},
+      {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 100000, 100000},
+      {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 33, 33},
+      {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0, 0},
+  };
+  for (auto [which, asked, told] : cases) {
+    REQUIRE_OK(cuCtxSetLimit(which, asked));
+    BOOST_TEST(limit(which) == told);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(flags_of_a_primary_context_end_with_it) {
+  REQUIRE_OK(cuDevicePrimaryCtxSetFlags(0, CU_CTX_SCHED_YIELD));
+  CHECK_CODE(cuDevicePrimaryCtxSetFlags(0, CU_CTX_MAP_HOST),
+             CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(cuDevicePrimaryCtxSetFlags(0, 0x1c), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE_OK(cuDevicePrimaryCtxReset(0));
+  unsigned flags = 99;
+  int active = 0;
+  REQUIRE_OK(cuDevicePrimaryCtxGetState(0, &flags, &active));
+  BOOST_TEST(flags == 0U);
+  renew();
+}
+
 // -- attributes of streams
 // -----------------------------------------------------------------------
 

@@ -221,8 +221,9 @@ BOOST_AUTO_TEST_CASE(a_damaged_handle_is_refused_in_the_program) {
   with(6, share_layout{0, share_layout::most + 1, 0}.pack());
   CHECK_CODE(cuIpcOpenMemHandle(nullptr, good.as<CUipcMemHandle>(), 1),
              CUDA_ERROR_INVALID_VALUE);
-  CHECK_CODE(cuIpcOpenMemHandle(&at, good.as<CUipcMemHandle>(), 2),
-             CUDA_ERROR_INVALID_VALUE);
+  for (unsigned flags : {0U, 2U, 3U})
+    CHECK_CODE(cuIpcOpenMemHandle(&at, good.as<CUipcMemHandle>(), flags),
+               CUDA_ERROR_INVALID_VALUE);
   BOOST_TEST(count(import_number) == before);
 }
 
@@ -259,7 +260,9 @@ BOOST_AUTO_TEST_CASE(interprocess_events_have_handles) {
   // A handle of memory is refused as an event's.
   CHECK_CODE(cuIpcOpenEventHandle(
                  &opened, words::of(own).foreign().as<CUipcEventHandle>()),
-             CUDA_ERROR_INVALID_VALUE);
+             CUDA_ERROR_MAP_FAILED);
+  CHECK_CODE(cuIpcOpenEventHandle(&opened, CUipcEventHandle{}),
+             CUDA_ERROR_MAP_FAILED);
   REQUIRE_OK(cuIpcOpenEventHandle(&opened, foreign.as<CUipcEventHandle>()));
   REQUIRE_OK(cuEventQuery(opened));
   REQUIRE_OK(cuEventRecord(opened, nullptr));
