@@ -90,7 +90,7 @@ void compiler_options(report& out) {
   };
   for (int level : {4, 5, 7, -1})
     out << code(CU_JIT_OPTIMIZATION_LEVEL, static_cast<std::uintptr_t>(level));
-  out << "target" << code(CU_JIT_TARGET, 70) << code(CU_JIT_TARGET, 55)
+  out << "target" << code(CU_JIT_TARGET, 100) << code(CU_JIT_TARGET, 55)
       << "registers" << code(CU_JIT_MAX_REGISTERS, 0);
   out << "fallback" << code(CU_JIT_FALLBACK_STRATEGY, 2) << "null";
   for (int option = CU_JIT_NEW_SM3X_OPT; option <= 28; ++option)

@@ -94,7 +94,8 @@ void of_modules() {
   logs told;
   CHECK(cuModuleLoadDataEx(&module, busy().c_str(), 6, told.options,
                            told.values));
-  EXPECT(std::strstr(told.info, "busy") != nullptr);
+  // A driver may take what it compiled before, and then says nothing.
+  EXPECT(told.info[0] == '\0' || std::strstr(told.info, "busy") != nullptr);
   EXPECT(told.values[1] == number(std::strlen(told.info)) ||
          told.values[1] == number(std::strlen(told.info) + 1));
   EXPECT(told.error[0] == '\0');

@@ -243,10 +243,8 @@ int main() {
   EXPECT(CUPTI(cuptiActivityEnableRuntimeApi)(cbid, 0) == CUPTI_SUCCESS);
   auto without = records();
   EXPECT(without.first == 0 && without.second > 0);
-  EXPECT(CUPTI(cuptiActivityDisable)(CUPTI_ACTIVITY_KIND_RUNTIME) ==
-         CUPTI_SUCCESS);
   EXPECT(CUPTI(cuptiActivityEnableRuntimeApi)(cbid, 1) == CUPTI_SUCCESS);
-  EXPECT(records() == std::make_pair(std::size_t{1}, std::size_t{0}));
+  EXPECT(records().first == 1);
 
   // Nothing is recorded any more.
   shift<<<1, 32, 0, stream>>>(x, 32);
