@@ -4,6 +4,7 @@
 #include "nodes/sandbox/sanitizers.hpp"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
@@ -182,7 +183,8 @@ void permit_by_argument(filter& to) {
         F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_DUPFD_CLOEXEC, F_SETPIPE_SZ,
         F_GETPIPE_SZ, F_ADD_SEALS, F_GET_SEALS})
     to.rule(SCMP_ACT_ALLOW, "fcntl", SCMP_A1(SCMP_CMP_EQ, x));
-  for (scmp_datum_t x : {FIONREAD, FIONBIO, TCGETS})
+  // SIOCOUTQ says how much of a packet socket its reader has not read.
+  for (scmp_datum_t x : {FIONREAD, FIONBIO, TCGETS, SIOCOUTQ})
     to.rule(SCMP_ACT_ALLOW, "ioctl", SCMP_A1(SCMP_CMP_EQ, x));
 }
 
