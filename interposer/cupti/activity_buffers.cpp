@@ -237,7 +237,7 @@ void begin_buffer() {
   std::lock_guard one_at_a_time{filling()};
   {
     std::lock_guard guard{x.mutex};
-    if (x.kinds.none() || x.request == nullptr)
+    if (!x.wants_records || x.request == nullptr)
       return;
     buffers().serve(x.request, x.complete);
   }
@@ -266,7 +266,7 @@ void flush_where_due() noexcept {
                                    std::uint64_t{period} * 1'000'000;
   if (++calls % look_every == 0)
     is_due = is_due || driver()->waiting() > many;
-  if (!is_due && has_buffer) [[likely]]
+  if (!is_due && (has_buffer || !here().wants_records)) [[likely]]
     return;
   try {
     if (is_due)

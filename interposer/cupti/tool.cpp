@@ -29,6 +29,7 @@ code apply_wishes(tool& x) {
   auto on = [&](kind what) { return x.kinds[static_cast<std::size_t>(what)]; };
   auto wants_some = x.of_driver.wanted.any() || x.of_runtime.wanted.any();
   auto wants_work = x.kinds.any() || wants_some;
+  x.wants_records = wants_work;
   x.wants_calls = on(kind::driver) || on(kind::runtime) || wants_some ||
                   on(kind::external_correlation);
   x.wants_callbacks =

@@ -62,7 +62,8 @@ struct tool {
   complete_buffer complete = nullptr;
   std::atomic<std::uint64_t> dropped{0};
   std::atomic<bool> wants_latency{false};
-  std::atomic<bool> wants_calls{false}; // driver, runtime or joined calls
+  std::atomic<bool> wants_records{false}; // of any kind
+  std::atomic<bool> wants_calls{false};   // driver, runtime or joined calls
   std::atomic<bool> wants_callbacks{false};
   std::atomic<std::uint32_t> flush_ms{0};
   std::atomic<std::uint32_t> thread_ids{1}; // a CUpti_ActivityThreadIdType

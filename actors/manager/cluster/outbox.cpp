@@ -1,9 +1,8 @@
 #include "actors/manager/cluster/outbox.hpp"
 
-#include "actors/manager/cluster/peer_registry.hpp"
-
 #include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
+#include "actors/manager/cluster/peer_registry.hpp"
 #include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>

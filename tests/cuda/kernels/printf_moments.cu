@@ -4,6 +4,7 @@
 #include "../check.hpp"
 
 #include <string>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -39,7 +40,7 @@ static void awaited_after_query() {
   say<<<1, 1>>>();
   CHECK(cudaEventRecord(e));
   while (cudaEventQuery(e) == cudaErrorNotReady)
-    usleep(1000);
+    std::this_thread::yield();
   CHECK(cudaEventSynchronize(e));
 }
 
