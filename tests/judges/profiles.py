@@ -9,7 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-WAYS = ("native", "mapped", "forwarded")
+import ways
+
 # A shorter one's time varies by more than the bound from run to run, also natively.
 SHORTEST = 20.0
 EXAMPLES = """
@@ -32,22 +33,14 @@ def options():
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", metavar="WAY", help="record, and write WAY.json")
     parser.add_argument("--compare", action="store_true", help="only compare what is there")
-    parser.add_argument("--ways", default="native,mapped,forwarded",
-                        help="a list of native, mapped and forwarded (all)")
+    ways.add_options(parser, "native,mapped,forwarded")
     parser.add_argument("--rounds", type=int, default=7, help="times the work is done (7)")
     parser.add_argument("--bound", type=float, default=0.05, help="of times (0.05)")
     parser.add_argument("--out", default="build/profiles", type=Path)
-    parser.add_argument("--vgpu", default="build/default/bin/vgpu", help="the command")
-    parser.add_argument("--manager", action="append", default=[], metavar="WAY=ADDRESS",
-                        help="the manager of a way, where it is not VGPU_MANAGER")
     parser.add_argument("--python", default=sys.executable, help="one that has torch")
     parser.add_argument("--limit", type=float, default=300, metavar="S", help="a way's (300)")
     chosen = parser.parse_args()
-    chosen.ways = chosen.ways.split(",")
-    for way in chosen.ways:
-        if way not in WAYS:
-            parser.error(f"--ways: there is no way '{way}'; choose from {', '.join(WAYS)}")
-    chosen.manager = dict(part.split("=", 1) for part in chosen.manager)
+    ways.read_options(parser, chosen)
     return chosen
 
 
@@ -174,16 +167,10 @@ def record(chosen):
 def start(chosen, way):
     command = [chosen.python, os.path.abspath(__file__), "--record", way,
                "--out", str(chosen.out.resolve()), "--rounds", str(chosen.rounds)]
-    environment = {key: value for key, value in os.environ.items()
-                   if not key.startswith("VGPU_") or key == "VGPU_MANAGER"}
-    if way != "native":
-        environment["VGPU_TRANSPORT"] = way
-        if way in chosen.manager:
-            environment["VGPU_MANAGER"] = chosen.manager[way]
-        command = [chosen.vgpu, "run", "--", *command]
     try:
-        code = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False,
-                              timeout=chosen.limit).returncode
+        code = subprocess.run(ways.command(chosen, way, command), check=False,
+                              env=ways.environment(chosen, way),
+                              stdin=subprocess.DEVNULL, timeout=chosen.limit).returncode
     except subprocess.TimeoutExpired:
         code = f"more than {chosen.limit:g} s"
     if code:

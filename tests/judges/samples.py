@@ -13,7 +13,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-WAYS = ("native", "mapped", "forwarded")
+import ways
+
 # What differs between two runs of one program: numbers, addresses, names of devices.
 VARIES = re.compile(r"0x[0-9a-fA-F]+|[-+]?\d[\d.,]*(e[-+]?\d+)?|\bnan\b|\binf\b")
 VERDICT = re.compile(r"pass|fail|success|error|wrong|mismatch|incorrect|waiv|ok\b|done",
@@ -40,8 +41,7 @@ def options():
         description=__doc__, epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("samples", type=Path, help="a checkout of cuda-samples")
-    parser.add_argument("--ways", default="native,mapped,forwarded",
-                        help="a list of native, mapped and forwarded (all)")
+    ways.add_options(parser, "native,mapped,forwarded")
     parser.add_argument("--only", default=".", metavar="REGEX", help="samples by name")
     parser.add_argument("--not", dest="without", metavar="REGEX", help="samples left out")
     parser.add_argument("--build", default="build/samples", type=Path)
@@ -53,18 +53,10 @@ def options():
     parser.add_argument("--build-limit", type=float, default=240, metavar="S")
     parser.add_argument("--time", type=float, default=1e9, metavar="S",
                         help="start nothing after this time")
-    parser.add_argument("--vgpu", default="build/default/bin/vgpu", help="the command")
-    parser.add_argument("--manager", action="append", default=[], metavar="WAY=ADDRESS",
-                        help="the manager of a way, where it is not VGPU_MANAGER")
-    parser.add_argument("--run-options", default="", help="options of `vgpu run`")
     parser.add_argument("--launcher", default="cmake", help="the command cmake")
     parser.add_argument("--compare", action="store_true", help="only compare what is there")
     chosen = parser.parse_args()
-    chosen.ways = chosen.ways.split(",")
-    for way in chosen.ways:
-        if way not in WAYS:
-            parser.error(f"--ways: there is no way '{way}'; choose from {', '.join(WAYS)}")
-    chosen.manager = dict(part.split("=", 1) for part in chosen.manager)
+    ways.read_options(parser, chosen)
     chosen.until = time.monotonic() + chosen.time
     return chosen
 
@@ -177,16 +169,10 @@ def argument_sets(chosen, name):
 
 def run(chosen, results, program, way, arguments):
     name = program.name
-    command = [str(program), *arguments]
-    environment = {key: value for key, value in os.environ.items()
-                   if not key.startswith("VGPU_") or key == "VGPU_MANAGER"}
-    if way != "native":
-        environment["VGPU_TRANSPORT"] = way
-        if way in chosen.manager:
-            environment["VGPU_MANAGER"] = chosen.manager[way]
-        command = [chosen.vgpu, "run", *chosen.run_options.split(), "--", *command]
+    command = ways.command(chosen, way, [str(program), *arguments])
     begin = time.monotonic()
-    code, output = execute(command, chosen.limit, cwd=program.parent, env=environment)
+    code, output = execute(command, chosen.limit, cwd=program.parent,
+                           env=ways.environment(chosen, way))
     results.add(sample=name, way=way, arguments=arguments, code=code,
                 seconds=round(time.monotonic() - begin, 2),
                 output=output if len(output) < 12000
@@ -263,7 +249,7 @@ def compare(chosen, results):
     builds = [line for line in results.lines if "built" in line]
     print(f"{sum(line['built'] for line in builds)} of {len(builds)} samples built; not: "
           + ", ".join(sorted(line["sample"] for line in builds if not line["built"])))
-    for way in WAYS:
+    for way in ways.WAYS:
         runs = [row[way] for row in rows.values() if way in row]
         print(f"{way}: {len(runs)} runs, {sum(run['code'] == 0 for run in runs)} end with 0; "
               "others: " + ", ".join(f"{run['sample']} ({run['code']})" for run in runs

@@ -12,8 +12,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import ways
+
 HERE = Path(__file__).resolve().parent
-WAYS = ("native", "mapped", "forwarded")
 NO_TESTS = 5  # pytest's exit status where it has no test to run
 # A suite of this table runs as Debian's packages install it. Numba finds its compiler in
 # CUDA_HOME.
@@ -51,8 +52,7 @@ def options():
                         help="a suite of Debian's packages")
     parser.add_argument("--paths", nargs="+", help="what pytest is given, in place of a suite")
     parser.add_argument("--name", help="the name of the results (the suite's, or `paths`)")
-    parser.add_argument("--ways", default="mapped,forwarded",
-                        help="a list of native, mapped and forwarded (mapped,forwarded)")
+    ways.add_options(parser, "mapped,forwarded")
     parser.add_argument("--only", help="an expression for pytest's -k")
     parser.add_argument("--shard", default="1/1", help="I/N: each N-th test, from the I-th")
     parser.add_argument("--alone", choices=("test", "file"),
@@ -60,9 +60,6 @@ def options():
     parser.add_argument("--patience", type=float, default=300, metavar="S",
                         help="a test that runs for longer counts as hung (300)")
     parser.add_argument("--python", help="the interpreter with the suite's packages")
-    parser.add_argument("--vgpu", default="build/default/bin/vgpu", help="the command")
-    parser.add_argument("--run-options", default="", metavar="OPTIONS",
-                        help="options of `vgpu run`, such as '--gpus 2'")
     parser.add_argument("--out", default="build/judges", type=Path, help="folder of results")
     parser.add_argument("--compare", action="store_true",
                         help="only compare what is there: the tests that all ways have")
@@ -70,10 +67,7 @@ def options():
     chosen = parser.parse_args()
     if bool(chosen.suite) == bool(chosen.paths):
         parser.error("give a suite, or --paths")
-    chosen.ways = chosen.ways.split(",")
-    for way in chosen.ways:
-        if way not in WAYS:
-            parser.error(f"--ways: there is no way '{way}'; choose from {', '.join(WAYS)}")
+    ways.read_options(parser, chosen)
     shard = re.fullmatch(r"([1-9]\d{0,3})/([1-9]\d{0,3})", chosen.shard)
     if not shard or int(shard[1]) > int(shard[2]):
         parser.error(f"--shard '{chosen.shard}': give I/N with 1 <= I <= N")
@@ -124,22 +118,16 @@ def command(chosen, way):
             *(chosen.paths or suite["paths"])]
     if chosen.only:
         line += ["-k", chosen.only]
-    if way == "native":
-        return line
-    return [os.path.abspath(chosen.vgpu), "run", *chosen.run_options.split(), "--", *line]
+    return ways.command(chosen, way, line)
 
 
 def environment(chosen, way, lines):
     suite = SUITES.get(chosen.suite, {})
-    inherited = {key: value for key, value in os.environ.items()
-                 if not key.startswith("VGPU_") or key == "VGPU_MANAGER"}
     path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
     ours = {"JUDGE_LINES": str(lines.resolve()), "JUDGE_SHARD": chosen.shard,
             "JUDGE_ALONE": chosen.alone or suite.get("alone", ""),
             "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    if way != "native":
-        ours["VGPU_TRANSPORT"] = way
-    return {**suite.get("environment", {}), **inherited, **ours}
+    return {**suite.get("environment", {}), **ways.environment(chosen, way), **ours}
 
 
 def end_process(process):
