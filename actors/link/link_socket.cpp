@@ -28,10 +28,14 @@ constexpr int monitored =
 constexpr int linger_ms = 100;
 constexpr int first_retry_ms = 20;
 constexpr int last_retry_ms = 500;
-/// TCP links send heartbeats, because a host that vanishes closes no
-/// connection.
-constexpr int tcp_heartbeat_ms = 1000;
-constexpr int tcp_heartbeat_timeout_ms = 3000;
+/// The kernel probes an idle TCP connection, and ends it when its peer has
+/// acknowledged nothing for this long, because a host that vanishes closes no
+/// connection. ZeroMQ's own heartbeats would end this process: when a peer goes
+/// while its queue here is full, the next heartbeat fails an assertion
+/// (libzmq 4.3, stream_engine_base_t::out_event).
+constexpr int tcp_probe_s = 1;
+constexpr int tcp_probes = 3;
+constexpr int tcp_unacknowledged_ms = 3000;
 /// Bounds a connection attempt, because the kernel's own attempts become rare
 /// while a link is cut, and would notice late that it works again.
 constexpr int tcp_connect_timeout_ms = 1000;
@@ -106,8 +110,11 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options,
   socket_.set(zmq::sockopt::maxmsgsize,
               static_cast<std::int64_t>(options.largest_frame));
   if (endpoint_.starts_with("tcp:")) {
-    socket_.set(zmq::sockopt::heartbeat_ivl, tcp_heartbeat_ms);
-    socket_.set(zmq::sockopt::heartbeat_timeout, tcp_heartbeat_timeout_ms);
+    socket_.set(zmq::sockopt::tcp_keepalive, 1);
+    socket_.set(zmq::sockopt::tcp_keepalive_idle, tcp_probe_s);
+    socket_.set(zmq::sockopt::tcp_keepalive_intvl, tcp_probe_s);
+    socket_.set(zmq::sockopt::tcp_keepalive_cnt, tcp_probes);
+    socket_.set(zmq::sockopt::tcp_maxrt, tcp_unacknowledged_ms);
     socket_.set(zmq::sockopt::connect_timeout, tcp_connect_timeout_ms);
     if (within_host())
       socket_.set(zmq::sockopt::sndbuf, loopback_send_buffer);

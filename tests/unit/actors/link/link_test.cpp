@@ -131,20 +131,47 @@ struct fixture {
     return out;
   }
 
-  /// Returns the congestion control of each of this process's TCP connections.
-  static std::vector<std::string> rules_of_connections() {
-    std::vector<std::string> out;
+  /// Returns this process's TCP connections.
+  static std::vector<int> connections() {
+    std::vector<int> out;
     for (auto& x : std::filesystem::directory_iterator{"/proc/self/fd"}) {
       auto fd = std::stoi(x.path().filename());
       sockaddr_storage peer{};
       socklen_t size = sizeof(peer);
+      if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
+          peer.ss_family == AF_INET)
+        out.push_back(fd);
+    }
+    return out;
+  }
+
+  /// Returns the congestion control of each of them.
+  static std::vector<std::string> rules_of_connections() {
+    std::vector<std::string> out;
+    for (auto fd : connections()) {
       std::array<char, 32> rule{};
       socklen_t length = rule.size();
-      if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
-          ::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, rule.data(), &length) ==
-              0)
+      if (::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, rule.data(), &length) ==
+          0)
         out.emplace_back(rule.data());
     }
+    return out;
+  }
+
+  /// Returns how many of them the kernel probes while they are idle, and ends
+  /// when what was sent is not acknowledged.
+  static int bounded_connections() {
+    auto option = [](int fd, int level, int name) {
+      auto out = 0;
+      socklen_t size = sizeof out;
+      BOOST_REQUIRE(::getsockopt(fd, level, name, &out, &size) == 0);
+      return out;
+    };
+    auto out = 0;
+    for (auto fd : connections())
+      out += option(fd, SOL_SOCKET, SO_KEEPALIVE) != 0 &&
+             option(fd, IPPROTO_TCP, TCP_KEEPIDLE) == 1 &&
+             option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT) == 3000;
     return out;
   }
 
@@ -417,6 +444,58 @@ BOOST_AUTO_TEST_CASE(a_peer_that_does_not_read_fills_only_its_own_queue) {
   auto busy = raw(a.endpoint);
   busy.send(control::encode({"y", 1, control::done{}}), zmq::send_flags::none);
   BOOST_TEST(a.next<incoming_ptr>()->what.from == "y");
+}
+
+/// ZeroMQ reads no further while the queue is full, and learns then that the
+/// peer is gone. Its heartbeats would end the process in that state.
+BOOST_AUTO_TEST_CASE(a_socket_outlives_a_peer_that_leaves_its_queue_full) {
+  constexpr auto longer_than_a_heartbeat = 1500ms;
+  auto options = server();
+  options.high_water = 4;
+  link_socket a{zmq, options};
+  auto next = [&] {
+    auto until = std::chrono::steady_clock::now() + patience;
+    parcel_ptr out;
+    while (!(out = a.receive()) && std::chrono::steady_clock::now() < until)
+      (void)a.sleep(-1, false);
+    BOOST_REQUIRE(out);
+    return out;
+  };
+  {
+    zmq::context_t elsewhere;
+    zmq::socket_t peer{elsewhere, zmq::socket_type::dealer};
+    peer.set(zmq::sockopt::rcvhwm, 1);
+    peer.connect(a.endpoint());
+    peer.send(zmq::str_buffer("a question"), zmq::send_flags::none);
+    // A peer that goes without having read resets its connection.
+    auto first = next();
+    for (auto i = 0; i < 4; ++i) {
+      dispatch answer{first->peer(), zmq::message_t(1 << 20), {}};
+      (void)a.send(answer);
+    }
+    for (auto i = 0; i < 500; ++i)
+      peer.send(zmq::message_t(1024), zmq::send_flags::none);
+  }
+  std::this_thread::sleep_for(longer_than_a_heartbeat);
+  auto other = raw(a.endpoint());
+  other.send(zmq::str_buffer("a message"), zmq::send_flags::sndmore);
+  other.send(zmq::str_buffer("with a payload"), zmq::send_flags::none);
+  while (next()->bulk().empty())
+    continue;
+}
+
+BOOST_AUTO_TEST_CASE(a_vanished_host_is_noticed_by_the_kernel) {
+  link_socket a{zmq, server()};
+  link_socket b{zmq, client(a.endpoint())};
+  auto until = std::chrono::steady_clock::now() + patience;
+  auto bounded = 0;
+  while (bounded < 2 && std::chrono::steady_clock::now() < until) {
+    (void)a.sleep(-1, false);
+    (void)a.connection_changes();
+    (void)b.connection_changes();
+    bounded = bounded_connections();
+  }
+  BOOST_TEST(bounded == 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_connection_without_a_word_ends) {
