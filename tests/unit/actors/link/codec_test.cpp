@@ -350,6 +350,15 @@ BOOST_AUTO_TEST_CASE(each_role_may_send_its_own_messages_alone) {
   BOOST_TEST(may_say(role::node, control::shutdown{}));
   BOOST_TEST(!may_say(role::client, control::shutdown{}));
   for (auto x : {role::node, role::client, role::worker, role::command}) {
+    auto orders = x == role::command;
+    BOOST_TEST(may_say(x, inject_fault{}) == orders);
+    BOOST_TEST(may_say(x, status_request{}) == orders);
+    BOOST_TEST(may_say(x, events_request{}) == orders);
+    BOOST_TEST(may_say(x, usage_request{}) == orders);
+    BOOST_TEST(may_say(x, suspend_vgpu{}) == orders);
+    BOOST_TEST(may_say(x, resume_vgpu{}) == orders);
+    BOOST_TEST(may_say(x, migrate_vgpu{}) == orders);
+    BOOST_TEST(may_say(x, drain_node{}) == orders);
     BOOST_TEST(may_say(x, refusal{}));
     BOOST_TEST(may_say(x, event{}));
     BOOST_TEST(!may_say(x, welcome{}));

@@ -48,6 +48,34 @@ BOOST_AUTO_TEST_CASE(messages_that_do_not_fit_the_senders_role_are_refused) {
   BOOST_TEST(!refused("x").empty());
 }
 
+/// The manager handles no message that the table of messages does not permit.
+BOOST_AUTO_TEST_CASE(every_message_of_another_role_is_refused) {
+  std::vector<std::pair<std::string, role>> senders{
+      {"node/n", role::node},
+      {"client/c", role::client},
+      {"worker/1", role::worker},
+      {"command/1", role::command}};
+  auto refused_in_all = 0;
+  auto try_row = [&](const auto& row, const std::string& from, role as) {
+    using type = typename std::decay_t<decltype(row)>::type;
+    if (row.may_say.has(as))
+      return;
+    BOOST_TEST_CONTEXT(from << " says " << row.name.data()) {
+      say(from, from, type{}, 1);
+      BOOST_TEST(refused(from).find("may not say") != std::string::npos);
+      ++refused_in_all;
+    }
+  };
+  for (const auto& [from, as] : senders) {
+    say(from, from, hello{1, 1, "t", as});
+    BOOST_REQUIRE(take<welcome>(out, from));
+    std::apply([&](const auto&... row) { (try_row(row, from, as), ...); },
+               control::messages);
+  }
+  BOOST_TEST(refused_in_all > 0);
+  BOOST_TEST(!dead(chief));
+}
+
 BOOST_AUTO_TEST_CASE(a_command_ends_the_manager) {
   say("cmd", "command/1", hello{1, 1, "t", role::command});
   say("cmd", "command/1", shutdown{}, 1);
