@@ -84,7 +84,7 @@ list_cells() {
 start() { # NAME AT-CALL OPTION...
   local name=$1 at=$2
   shift 2
-  rm -f -- "$work/tmp/calls"
+  rm -f -- "$work/tmp/calls" "$work/tmp/held"
   timeout -k 5 "$patience" "$vgpu" run "$@" -- env \
     LD_PRELOAD="$build/tests/e2e/libstop_at_call.so" STOP_AT_CALL="$at" \
     STOP_FOLDER="$work/tmp" "$programs/${program##*/}" </dev/null \
@@ -107,32 +107,29 @@ know_undisturbed() {
   calls=$(od -An -tu8 -N8 "$work/tmp/calls" | tr -d ' ')
 }
 
-# Looks whether the program is held at a call, and which that is.
-is_held() {
-  local part=
-  IFS= read -r -t 0.02 part <&"$held" || {
-    held_part+=$part # the time may end in the middle of a line
-    return 1
-  }
-  held_now=$held_part$part held_part=
-}
+is_held() { [[ -e $work/tmp/held ]]; }
 
 # Waits until the program is held at a call. Fails if it ends before.
 await_held() {
   until is_held; do
     # It may have been held just before its end.
     alive "$program_pid" || is_held || return
+    sleep 0.01
   done
 }
 
-go_on() { echo "$1" >&"$go"; } # CALLS: until it is held again, or 0
+# Lets it go on, until it is held again after so many calls, or for good (0).
+go_on() { # CALLS
+  rm -f -- "$work/tmp/held"
+  echo "$1" >&"$go"
+}
 
 # Does the same, and has it go on until it has a session.
 await_session() {
   while await_held; do
     if status_is '[.vgpus[].sessions[] | select(.state == "running")] != []'
     then
-      held_at=$held_now
+      held_at=$(<"$work/tmp/held")
       return 0
     fi
     go_on 1
@@ -158,7 +155,7 @@ give_order() { # COMMAND ARGUMENT...
   wait "$pid" || code=$?
   ((code == 0)) || refusal=$(head -n 1 "$work/out/order")
   # The program may end before it is moved.
-  [[ $refusal != *'has a session'* ]] || refusal=
+  case $refusal in *'has a session'* | *'its program ended') refusal= ;; esac
 }
 
 kill_and_go_on() { # COMMAND
@@ -202,10 +199,10 @@ disturb() {
 
 # Runs the program, disturbs it, and lets it end.
 run_disturbed() { # AT-CALL
-  local held go held_now held_part='' options=()
+  local go options=()
   [[ $what != snapshot ]] ||
     options=(--protect snapshot --snapshot-every 50ms)
-  exec {held}<>"$work/tmp/held" {go}<>"$work/tmp/go"
+  exec {go}<>"$work/tmp/go"
   start disturbed "$1" "${options[@]}"
   refusal='' held_at=''
   if await_session; then
@@ -213,7 +210,7 @@ run_disturbed() { # AT-CALL
     disturb
   fi
   await_end
-  exec {held}>&- {go}>&-
+  exec {go}>&-
 }
 
 differs() {
@@ -248,11 +245,9 @@ run_cell() { # CELL
   draw_of calls_during 0 1 10 100
   before=$(last_event)
   at=$((1 + calls * share / 1000)) held_at=
+  run_disturbed "$at"
   # Threads do not make the same number of calls each time.
-  while ((at)) && [[ -z $held_at ]]; do
-    run_disturbed "$at"
-    at=$((at / 2))
-  done
+  [[ -n $held_at ]] || run_disturbed 1
   result=same
   if [[ -z $held_at ]]; then
     result=never why="it makes no call with a session"
@@ -321,10 +316,10 @@ if [[ $act == list ]]; then
   exit 0
 fi
 choose_cells
-mkfifo "$work/tmp/held" "$work/tmp/go"
+mkfifo "$work/tmp/go"
 for cell in "${cells[@]}"; do one_cell "$cell"; done
 [[ -z ${VGPU_MANAGER-} ]] || cluster_down
-rm -f -- "$work/tmp/held" "$work/tmp/go" "$work/tmp/calls"
+rm -f -- "$work/tmp/"{go,calls,held}
 check_leaks
 ((failures == 0)) || fail "seed $seed: $failures cells of ${#cells[@]}"
 [[ -n $json ]] || say "seed $seed: ${#cells[@]} cells"

@@ -54,25 +54,27 @@ plan& ours() {
   std::_Exit(125);
 }
 
-/// Opens a pipe of the partner's. Without a partner this waits for ever.
-int pipe_of(const char* name, int flags) {
-  auto path = ours().folder + "/" + name;
-  auto out = ::open(path.c_str(), flags | O_CLOEXEC);
-  if (out < 0)
+/// Makes a file, whole from the moment when it is there.
+void tell(const std::string& text) {
+  auto path = ours().folder + "/held", part = path + ".part";
+  auto to =
+      ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (to < 0 || ::write(to, text.data(), text.size()) !=
+                    static_cast<::ssize_t>(text.size()))
+    give_up(part.c_str());
+  ::close(to);
+  if (std::rename(part.c_str(), path.c_str()) != 0)
     give_up(path.c_str());
-  return out;
 }
 
 /// Holds the program, and returns after how many calls to hold it again.
 std::uint64_t hold(std::uint64_t number, const char* name) {
-  auto text = std::to_string(number) + " " + name + "\n";
-  auto to = pipe_of("held", O_WRONLY);
-  if (::write(to, text.data(), text.size()) !=
-      static_cast<::ssize_t>(text.size()))
-    give_up("held");
-  ::close(to);
+  tell(std::to_string(number) + " " + name + "\n");
+  auto path = ours().folder + "/go";
+  auto from = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (from < 0)
+    give_up(path.c_str());
   std::array<char, 16> answer{};
-  auto from = pipe_of("go", O_RDONLY);
   // The next line may be there already.
   for (std::size_t i = 0; i + 1 < answer.size(); ++i)
     if (::read(from, &answer[i], 1) != 1 || answer[i] == '\n')
