@@ -11,6 +11,7 @@
 // Forked children count as the program; programs that it executes do not.
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -71,13 +72,21 @@ void tell(const std::string& text) {
 std::uint64_t hold(std::uint64_t number, const char* name) {
   tell(std::to_string(number) + " " + name + "\n");
   auto path = ours().folder + "/go";
-  auto from = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // The program's signal handlers may interrupt these calls.
+  auto again = [](auto call) {
+    auto got = call();
+    while (got < 0 && errno == EINTR)
+      got = call();
+    return got;
+  };
+  auto from = again([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
   if (from < 0)
     give_up(path.c_str());
   std::array<char, 16> answer{};
   // The next line may be there already.
   for (std::size_t i = 0; i + 1 < answer.size(); ++i)
-    if (::read(from, &answer[i], 1) != 1 || answer[i] == '\n')
+    if (again([&] { return ::read(from, &answer[i], 1); }) != 1 ||
+        answer[i] == '\n')
       break;
   ::close(from);
   return std::strtoull(answer.data(), nullptr, 10);
