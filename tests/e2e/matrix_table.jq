@@ -8,7 +8,7 @@ def share: map(select(.result == "same")) | length;
 def counted: map(select(.result != "left-out" and .result != "never"));
 def both: ["mapped", "forwarded"] as $ways | . as $all | $ways |
   map(. as $way | $all | map(select(.transport == $way)) |
-    "\(share) of \(length)") | join(", ");
+    if length == 0 then "–" else "\(share) of \(length)" end) | join(", ");
 
 [.[] | (.cell | split("/")) as $name |
   . + {subject: $name[0], program: $name[1], what: $name[2],
