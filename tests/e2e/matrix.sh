@@ -208,6 +208,10 @@ run_disturbed() { # AT-CALL
   local go options=()
   [[ $what != snapshot ]] ||
     options=(--protect snapshot --snapshot-every 50ms)
+  # Its own pipe, because a client that has not ended yet has the last one open,
+  # with an answer that nobody read.
+  rm -f -- "$work/tmp/go"
+  mkfifo "$work/tmp/go"
   exec {go}<>"$work/tmp/go"
   start disturbed "$1" "${options[@]}"
   refusal='' held_at=''
@@ -323,7 +327,6 @@ if [[ $act == list ]]; then
   exit 0
 fi
 choose_cells
-mkfifo "$work/tmp/go"
 for cell in "${cells[@]}"; do one_cell "$cell"; done
 [[ -z ${VGPU_MANAGER-} ]] || cluster_down
 rm -f -- "$work/tmp/"{go,calls,held}
