@@ -97,11 +97,11 @@ void follow_waits(dispatch_context& on, stream_id stream) {
 
 /// Makes the host's stream wait for a stream of the program's.
 status host_behind(dispatch_context& on, stream_id stream) {
+  known_work::place in{on.slot.ordinal, stream};
   // The work that ends the wait may be enqueued later, and must not wait for
   // it.
-  if (waits_in_replay(on, stream))
+  if (on.session.waits.stays(in))
     return {};
-  known_work::place in{on.slot.ordinal, stream};
   if (!on.session.known.holds(in))
     return on.order().host_behind(on.device(), stream);
   auto mark = on.order().mark(on.device(), stream);
@@ -115,9 +115,11 @@ status host_behind(dispatch_context& on, stream_id stream) {
 /// unless a stream waits for a value.
 status learned_on(dispatch_context& on, device_slot& slot) {
   // Where a stream waits for a value, later calls of the log may write it. So
-  // nothing may be ordered after that stream.
-  if (!on.session.functions.open_waits.empty())
+  // nothing may be ordered after that stream before the wait has ended.
+  if (!on.session.functions.open_waits.empty()) {
+    on.session.functions.learned_while_open = true;
     return {};
+  }
   slot.order.after_host();
   auto own = slot.order.host_stream(*slot.device);
   if (!own || slot.device->idle(*own))
@@ -186,6 +188,17 @@ status host_behind_known(dispatch_context& on, const known_work::freed& x) {
   return {};
 }
 
+status host_behind_ended_waits(dispatch_context& on) {
+  auto& functions = on.session.functions;
+  if (!functions.open_waits.empty() ||
+      !std::exchange(functions.learned_while_open, false))
+    return {};
+  for (auto& slot : on.session.devices)
+    if (auto ok = learned_on(on, slot); !ok)
+      return ok;
+  return {};
+}
+
 status host_behind_stream(dispatch_context& on, stream_id stream) {
   return host_learned(on, host_behind(on, stream));
 }
@@ -198,7 +211,7 @@ status host_behind_all(dispatch_context& on) {
 }
 
 status host_behind_event(dispatch_context& on, event_id event) {
-  if (on.session.waits.holds(on.slot.ordinal, event))
+  if (on.session.waits.stays(on.slot.ordinal, event))
     return {};
   if (known_work::event_place held{on.slot.ordinal, event};
       on.session.known.holds(held)) {

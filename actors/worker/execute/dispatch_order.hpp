@@ -36,8 +36,11 @@ status host_behind_all(dispatch_context& on);
 status host_behind_event(dispatch_context& on, event_id event);
 /// Orders later work after events that a function's end shows to be reached.
 status host_behind_known(dispatch_context& on, const known_work::freed& x);
-/// Orders all later work after what the host's stream waits for, unless a
-/// stream waits for a value. Returns `ok` if that is a fault.
+/// Does so at the end of a wait for a value, for what the program learned while
+/// it was open.
+status host_behind_ended_waits(dispatch_context& on);
+/// Orders all later work after what the host's stream waits for, or does so
+/// later where a stream waits for a value. Returns `ok` if that is a fault.
 status host_learned(dispatch_context& on, status ok);
 
 } // namespace vgpu

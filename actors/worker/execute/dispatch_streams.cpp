@@ -24,6 +24,18 @@ status call_program(dispatch_context& on, stream_id stream) {
       });
 }
 
+/// Ends a wait that a replay holds, and returns whether the call is one.
+bool ends_wait(dispatch_context& on, std::uint64_t call) {
+  if (!on.session.waits.any()) [[likely]]
+    return false;
+  std::vector<replayed_waits::streams_of> all;
+  for (auto& slot : on.session.devices) {
+    const auto& streams = slot.state.streams();
+    all.push_back({slot.device.get(), {streams.begin(), streams.end()}});
+  }
+  return on.session.waits.end(call_number{call}, all);
+}
+
 /// Ends a host_call, and lets its stream continue at once, or in a replay when
 /// the work of the stream `after` is done.
 status end_host_call(dispatch_context& on, std::uint64_t call,
@@ -36,20 +48,16 @@ status end_host_call(dispatch_context& on, std::uint64_t call,
       !before.empty())
     if (auto ok = on.device().destroy_event(before.mapped()); !ok)
       return ok;
-  if (on.session.waits.any()) [[unlikely]] {
-    std::vector<replayed_waits::streams_of> all;
-    for (auto& slot : on.session.devices) {
-      const auto& streams = slot.state.streams();
-      all.push_back({slot.device.get(), {streams.begin(), streams.end()}});
-    }
-    if (on.session.waits.end(call_number{call}, all))
-      return {};
-  }
+  auto was_wait = ends_wait(on, call);
   if (on.session.known.any()) [[unlikely]]
     if (auto ok =
             host_behind_known(on, on.session.known.ends(call_number{call}));
         !ok)
       return ok;
+  if (auto ok = host_behind_ended_waits(on); !ok)
+    return ok;
+  if (was_wait)
+    return {};
   auto finish = [calls = on.session.functions.calls, call](CUresult) {
     calls->finish(call);
   };
@@ -248,6 +256,9 @@ status execute_call(dispatch_context& on, const call::wait_value& x) {
   auto blocking = on.slot.blocking.contains(x.stream.id);
   if (on.is_answered()) {
     ++on.session.functions.open;
+    // A call by which the program learned that later work is done may stand in
+    // the log before the wait's end.
+    on.session.known.opens(in, on.what.call);
     return on.session.waits.begin(on.device(), in, on.what.call, blocking);
   }
   // This also applies where no wait is open, because one may follow that had

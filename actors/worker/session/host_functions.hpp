@@ -45,6 +45,9 @@ struct host_functions {
   std::uint64_t open = 0;
   /// Holds the numbers of the open calls that are waits for values.
   std::set<std::uint64_t> open_waits;
+  /// Tells, in a replay, that the program learned of ended work while a wait
+  /// was open, so that later work is ordered behind it when none is.
+  bool learned_while_open = false;
   /// Holds, for each function that has not begun, the event at which a stream
   /// stands before it, by the function's call number.
   std::map<std::uint64_t, event_id> stood_at;

@@ -70,6 +70,20 @@ void replayed_waits::stops(device::device& on, place in, call_number call,
   held_[in].push_back({call, now_in(on, in), legacy_of(on, in, blocking)});
 }
 
+bool replayed_waits::stays(place in) const {
+  auto held = held_.find(in);
+  return held != held_.end() &&
+         std::any_of(held->second.begin(), held->second.end(),
+                     [&](auto& x) { return !gates_.contains(x.call.value); });
+}
+
+bool replayed_waits::stays(std::size_t ordinal, event_id event) const {
+  auto its = events_.find({ordinal, event});
+  return its != events_.end() &&
+         std::any_of(its->second.begin(), its->second.end(),
+                     [&](auto& x) { return !gates_.contains(x.value); });
+}
+
 void replayed_waits::forget(call_number call) {
   for (auto& [where, obstacles] : held_)
     std::erase_if(obstacles, [&](auto& x) { return x.call == call; });

@@ -37,9 +37,10 @@ public:
   bool any() const noexcept { return !gates_.empty() || !held_.empty(); }
   /// Returns whether something in the stream waits for an open wait.
   bool holds(place in) const { return held_.contains(in); }
-  bool holds(std::size_t ordinal, event_id event) const {
-    return events_.contains({ordinal, event});
-  }
+  /// Returns whether something in the stream, or before the event, waits for a
+  /// call that had not ended (stops()). Nobody knew of the work behind it.
+  bool stays(place in) const;
+  bool stays(std::size_t ordinal, event_id event) const;
 
   // In the following, `blocking` says that the legacy stream waits for this
   // stream. On a GPU so does anything enqueued there from now on, including a

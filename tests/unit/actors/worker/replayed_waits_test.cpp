@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_wait_does_not_end_behind_work_that_waits_for_it) {
   BOOST_REQUIRE(dev->create_event(event, false).ok());
   waits.recorded(0, event, a);
   BOOST_REQUIRE(dev->record_event(event, a).ok());
-  BOOST_TEST(waits.holds(0, event));
+  BOOST_TEST(!waits.stays(0, event));
   long_work(b, 'b'); // before the event, and so before the end
   waits.waits(*dev, {0, b}, 0, event);
   BOOST_REQUIRE(dev->wait_event(b, event).ok());
@@ -235,10 +235,11 @@ struct replayed_session : a_session {
   class program final : public unheard {
   public:
     std::atomic<std::uint64_t> answered{0}; // the wait that has ended
+    std::atomic<std::uint64_t> learned{0};  // by what the program learned
     std::promise<void> called;              // by the wait that ends now
 
     bool wanted(const waiter& x) const override {
-      return x.call.value != answered.load();
+      return x.call.value != answered.load() && x.call.value != learned.load();
     }
     void call_host(const waiter&) override { called.set_value(); }
   };
@@ -296,6 +297,45 @@ BOOST_AUTO_TEST_CASE(an_open_wait_may_come_before_an_ended_one) {
   BOOST_REQUIRE(
       (done.get_future().wait_for(long_enough) == std::future_status::ready));
   BOOST_TEST(word(0, 1) == 1u);
+}
+
+/// The program waited for the device, and the log has that before the end of a
+/// wait for a value. Work after that end follows what was behind the wait, even
+/// if another wait was open then.
+BOOST_AUTO_TEST_CASE(work_behind_a_wait_comes_before_what_the_program_did) {
+  constexpr event_id event{1};
+  call_it(call::event_create{{event}, 0});
+  for (auto by_event : {false, true})
+    for (auto is_other_open : {false, true}) {
+      sink->answered = next();
+      auto ended = wait(a, 0);
+      std::promise<std::function<void()>> arrived;
+      auto held = exec->on(0).enqueue_host(
+          a, [&](std::function<void()> go_on) { arrived.set_value(go_on); });
+      BOOST_REQUIRE(held.ok());
+      call_it(call::event_record{{event}, {a}});
+      sink->learned = next();
+      if (by_event)
+        call_it(call::event_sync{{event}});
+      else
+        call_it(call::device_sync{});
+      std::uint64_t other = 0;
+      if (is_other_open) {
+        sink->answered = next();
+        other = wait(b, 0);
+      }
+      call_it(call::host_done{ended});
+      if (is_other_open)
+        call_it(call::host_done{other});
+      set(b, 1);
+      auto go_on = arrived.get_future().get();
+      BOOST_TEST(!exec->on(0).idle(b));
+      go_on();
+      std::promise<void> done;
+      exec->on(0).when_done(b, [&](CUresult) { done.set_value(); });
+      BOOST_REQUIRE((done.get_future().wait_for(long_enough) ==
+                     std::future_status::ready));
+    }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
