@@ -69,7 +69,7 @@ std::string errno_text() {
 }
 
 /// Names the file of its log to a daemon, which bounds its size (start_log()).
-const std::string log_file_variable = "VGPU_LOG_FILE=";
+constexpr std::string_view log_file_variable = "VGPU_LOG_FILE=";
 
 std::string log_of(const std::string& run_dir, const std::string& name) {
   return run_dir + "/" + (name == "manager" ? name : "node-" + name) + ".log";
@@ -242,7 +242,7 @@ result<launched> launch(const std::string& name,
     pointers.push_back(x.data());
   pointers.push_back(nullptr);
   auto log_setting =
-      log_file_variable + (ties.inherit_stderr ? std::string{} : log);
+      std::string{log_file_variable} + (ties.inherit_stderr ? "" : log);
   pid_t pid = 0;
   auto error =
       ::posix_spawn(&pid, argv[0].c_str(), &plan.actions, &plan.attributes,
@@ -493,7 +493,8 @@ void clean_run_dir(const cluster_record& x) {
   for (const auto& entry : fs::directory_iterator{x.run_dir, error}) {
     auto name = entry.path().filename().string();
     auto extension = entry.path().extension();
-    if (extension == ".log" || extension == ".sock" || name == "lock" ||
+    if (extension == ".log" || name.ends_with(".log.1") ||
+        extension == ".sock" || name == "lock" ||
         name.starts_with("manager.store") || name.starts_with("cluster."))
       fs::remove(entry.path(), error);
   }
