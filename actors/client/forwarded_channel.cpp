@@ -1,5 +1,6 @@
 #include "actors/client/forwarded_channel.hpp"
 
+#include "actors/link/credit.hpp"
 #include "actors/link/log.hpp"
 
 #include <sys/mman.h>
@@ -13,8 +14,6 @@ namespace vgpu {
 
 namespace {
 
-/// Limits the bytes of calls that were sent and not executed yet.
-constexpr std::uint64_t call_window = std::uint64_t{64} << 20;
 /// Limits the bytes of calls in one frame.
 constexpr std::uint64_t call_frame_bytes = std::uint64_t{1} << 20;
 /// Gives the size from which a payload's pages are mapped before it is sent.

@@ -1,4 +1,4 @@
-// The client's Unix socket, to which a host's programs connect.
+// The client's Unix sockets, to which a host's programs connect.
 #pragma once
 
 #include "actors/client/session_client.hpp"
@@ -6,26 +6,29 @@
 
 namespace vgpu {
 
-/// Owns the listening socket, and spawns a session_client with this `owner` for
-/// each program that connects. spawn_guest_server() spawns it.
+/// Owns the listening sockets, and spawns a session_client with this `owner`
+/// for each program that connects. spawn_guest_server() spawns it.
 class guest_server final : public polling_actor {
 public:
   guest_server(caf::actor_config& cfg, zmq::context_t& zmq,
-               session_client_options options, unique_fd listener,
+               session_client_options options, std::vector<unique_fd> listeners,
                session_owner owner)
       : polling_actor(cfg), zmq_(zmq), options_(options),
-        listener_(std::move(listener)), owner_(std::move(owner)) {}
+        listeners_(std::move(listeners)), owner_(std::move(owner)) {}
 
   const char* name() const override { return "vgpu.guest-server"; }
 
   void act() override {
     while (running_) {
-      std::vector<pollfd> items{{listener_.get(), POLLIN, 0}};
+      std::vector<pollfd> items;
+      for (auto& x : listeners_)
+        items.push_back({x.get(), POLLIN, 0});
       sleep_on(items, std::chrono::milliseconds{-1});
       read_mailbox();
-      while (auto guest = accept_own(listener_.get()))
-        spawn_session_client(system(), zmq_, options_, std::move(guest),
-                             owner_);
+      for (auto& x : listeners_)
+        while (auto guest = accept_own(x.get()))
+          spawn_session_client(system(), zmq_, options_, std::move(guest),
+                               owner_);
     }
     owner_ = nullptr;
   }
@@ -44,7 +47,7 @@ private:
 
   zmq::context_t& zmq_;
   session_client_options options_;
-  unique_fd listener_;
+  std::vector<unique_fd> listeners_;
   session_owner owner_;
   bool running_ = true;
 };
@@ -53,11 +56,11 @@ private:
 /// so its handle has no message types.
 inline caf::strong_actor_ptr
 spawn_guest_server(caf::actor_system& system, zmq::context_t& zmq,
-                   const session_client_options& options, unique_fd listener,
-                   session_owner owner) {
+                   const session_client_options& options,
+                   std::vector<unique_fd> listeners, session_owner owner) {
   return caf::actor_cast<caf::strong_actor_ptr>(
       system.spawn<guest_server, caf::detached>(
-          std::ref(zmq), options, std::move(listener), std::move(owner)));
+          std::ref(zmq), options, std::move(listeners), std::move(owner)));
 }
 
 } // namespace vgpu

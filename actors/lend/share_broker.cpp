@@ -1,5 +1,6 @@
 #include "actors/lend/share_broker.hpp"
 
+#include "actors/lend/one_way.hpp"
 #include "actors/link/log.hpp"
 
 #include <algorithm>
@@ -43,9 +44,14 @@ int milliseconds_until(share_clock::time_point then) {
 } // namespace
 
 std::string share_socket_name(const share_secret& secret) {
-  char out[64];
-  std::snprintf(out, sizeof(out), "vgpu-share-%016llx",
-                static_cast<unsigned long long>(secret.low));
+  const std::uint64_t words[] = {share_magic, secret.high, secret.low};
+  auto digest = one_way(std::as_bytes(std::span{words}));
+  std::string out{"vgpu-share-"};
+  for (auto byte : std::span{digest}.first(16)) {
+    char digits[3];
+    std::snprintf(digits, sizeof(digits), "%02x", byte);
+    out += digits;
+  }
   return out;
 }
 

@@ -135,8 +135,8 @@ struct borrowed_thing {
 result<borrowed_thing> borrow(share_kind kind, const share_name& what);
 
 /// Returns the socket's name, without the leading NUL. Every user of the host
-/// can read the names of abstract sockets, so it tells only half of the secret.
-/// A caller shows the other half, 64 random bits, in its question.
+/// can read the names of abstract sockets, so this one is a one-way digest of
+/// the secret. A caller shows the secret itself in its question.
 std::string share_socket_name(const share_secret& secret);
 
 } // namespace vgpu

@@ -1,5 +1,6 @@
 #include "actors/link/log.hpp"
 
+#include "actors/link/log_file.hpp"
 #include "actors/link/printable.hpp"
 
 #include <spdlog/pattern_formatter.h>
@@ -27,13 +28,29 @@ public:
   }
 };
 
+/// Writes lines, and bounds the file that they go to.
+class bounded_sink final
+    : public spdlog::sinks::stdout_sink_base<spdlog::details::console_mutex> {
+public:
+  explicit bounded_sink(std::FILE* to)
+      : stdout_sink_base(to),
+        file_(::fileno(to), std::getenv("VGPU_LOG_FILE")) {}
+
+  void log(const spdlog::details::log_msg& message) override {
+    stdout_sink_base::log(message);
+    file_.look();
+  }
+
+private:
+  log_file file_;
+};
+
 } // namespace
 
 void start_log(const std::string& name, const std::string& level,
                std::FILE* to) {
-  using sink = spdlog::sinks::stdout_sink_base<spdlog::details::console_mutex>;
-  auto logger =
-      std::make_shared<spdlog::logger>(name, std::make_shared<sink>(to));
+  auto logger = std::make_shared<spdlog::logger>(
+      name, std::make_shared<bounded_sink>(to));
   auto lines = std::make_unique<spdlog::pattern_formatter>();
   lines->add_flag<shown_message>('*').set_pattern(
       "%Y-%m-%dT%H:%M:%S.%e %n[%P] %l: %*");

@@ -61,6 +61,12 @@ public:
   std::optional<session_id> on_exited(const child_exited& gone);
   void on_time(time_point now);
 
+  /// Returns whether the session has one that is not ending.
+  bool has(session_id id) const { return waiting_.contains(id); }
+  /// Returns how many processes there are, with those that are ending.
+  std::size_t processes() const noexcept {
+    return waiting_.size() + dropped_.size();
+  }
   /// Returns whether all dropped workers have ended.
   bool nobody_ends() const noexcept { return dropped_.empty(); }
 

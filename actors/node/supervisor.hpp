@@ -33,6 +33,9 @@ struct supervisor_options {
   /// `ipc://DIR/worker-%s`, where %s becomes the node, the session, and a
   /// number of the process.
   std::string worker_bind;
+  /// Limits the processes of workers for each pGPU. Not even so many take turns
+  /// on it, but some may be ending, and some prepared.
+  std::size_t most_workers = 2 * policy::most_seats;
   /// Tells whether workers enter a sandbox, and says what they give up there.
   bool sandboxed = true;
   std::string sandbox;

@@ -105,16 +105,33 @@ void on_grant(self_ptr self, session_id id, epoch of, const pgpu_answer& got) {
   }
 }
 
+/// Returns why the node runs no further worker, or nothing where it may. A
+/// prepared process is that of the order for its session.
+std::string refuse_further(const supervisor_state& st) {
+  auto most = st.opts.most_workers * st.pgpus.size();
+  auto running =
+      st.workers.size() + st.leaving.size() + st.prepared->processes();
+  return running < most
+             ? ""
+             : "this node has " + std::to_string(running) +
+                   " processes of workers, of which it runs at most " +
+                   std::to_string(most);
+}
+
 void begin(self_ptr self, const control::start_worker& order) {
   auto& st = self->state;
   worker fresh;
   fresh.order = order;
   fresh.grants_missing = order.pgpus.size();
+  auto further =
+      st.prepared->has(order.session) ? std::string{} : refuse_further(st);
   auto& x = st.workers[order.session] = std::move(fresh);
   std::string refusal = order.pgpus.empty() ? "the order names no pGPU" : "";
   for (auto ordinal : order.pgpus)
     if (!st.pgpus.contains(ordinal))
       refusal = "this node has no pGPU " + std::to_string(ordinal);
+  if (refusal.empty())
+    refusal = std::move(further);
   if (!refusal.empty()) {
     report_failure(self, x, refusal);
     st.workers.erase(order.session);
@@ -260,6 +277,8 @@ void take(self_ptr self, const control::envelope&,
           self,
           control::worker_prepared{order.session, "this node has no pGPU " +
                                                       std::to_string(ordinal)});
+  if (auto why = refuse_further(st); !why.empty())
+    return tell_manager(self, control::worker_prepared{order.session, why});
   prepared_worker x;
   x.order = order;
   x.tag = ++st.last_tag;

@@ -5,6 +5,7 @@
 #include "interposer/session/stdio_plug.hpp"
 #include "schema/base/endpoints.hpp"
 #include "schema/base/own_environment.hpp"
+#include "schema/log/client_place.hpp"
 #include "schema/wire/guest.capnp.h"
 #include "schema/wire/guest_hello.hpp"
 #include "schema/wire/message_codec.hpp"
@@ -23,7 +24,6 @@
 #include <poll.h>
 #include <pwd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace vgpu::interposer {
@@ -47,29 +47,7 @@ std::string environment(const char* name, const std::string& otherwise) {
 
 /// Connects to the client. The result is invalid when no client listens.
 unique_fd try_connect() {
-  unique_fd fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  auto name = client_socket_name(chosen_manager(), chosen_transport());
-  std::memcpy(address.sun_path + 1, name.data(),
-              std::min(name.size(), sizeof(address.sun_path) - 1));
-  auto bytes =
-      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (!fd)
-    return fd;
-  // A signal handler of the program may interrupt the wait for a busy client.
-  while (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address),
-                   bytes) != 0)
-    if (errno != EINTR)
-      return unique_fd{};
-  ucred peer{};
-  socklen_t length = sizeof(peer);
-  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
-      (peer.uid != ::getuid() && peer.uid != 0)) {
-    log_line(log_level::error, "the client's socket belongs to another user");
-    return unique_fd{};
-  }
-  return fd;
+  return connect_to_client(chosen_manager(), chosen_transport());
 }
 
 bool has_ended(const unique_fd& process_fd) {

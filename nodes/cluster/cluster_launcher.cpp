@@ -68,6 +68,9 @@ std::string errno_text() {
   return std::strerror(errno);
 }
 
+/// Names the file of its log to a daemon, which bounds its size (start_log()).
+constexpr std::string_view log_file_variable = "VGPU_LOG_FILE=";
+
 std::string log_of(const std::string& run_dir, const std::string& name) {
   return run_dir + "/" + (name == "manager" ? name : "node-" + name) + ".log";
 }
@@ -179,11 +182,14 @@ struct launched {
   owned_fd ready;
 };
 
-std::vector<char*> environment_of(const launch_ties& ties) {
-  std::vector<char*> out;
+/// Returns a child's environment, with `log` (NAME=VALUE). Both belong to the
+/// caller.
+std::vector<char*> environment_of(const launch_ties& ties, std::string& log) {
+  std::vector<char*> out{log.data()};
   for (auto** i = environ; i != nullptr && *i != nullptr; ++i)
-    if (!ties.all_devices ||
-        !std::string_view{*i}.starts_with("CUDA_VISIBLE_DEVICES="))
+    if (!std::string_view{*i}.starts_with(log_file_variable) &&
+        (!ties.all_devices ||
+         !std::string_view{*i}.starts_with("CUDA_VISIBLE_DEVICES=")))
       out.push_back(*i);
   out.push_back(nullptr);
   return out;
@@ -235,10 +241,12 @@ result<launched> launch(const std::string& name,
   for (auto& x : argv)
     pointers.push_back(x.data());
   pointers.push_back(nullptr);
+  auto log_setting =
+      std::string{log_file_variable} + (ties.inherit_stderr ? "" : log);
   pid_t pid = 0;
   auto error =
       ::posix_spawn(&pid, argv[0].c_str(), &plan.actions, &plan.attributes,
-                    pointers.data(), environment_of(ties).data());
+                    pointers.data(), environment_of(ties, log_setting).data());
   if (error != 0)
     return trouble("cannot start " + argv[0] + ": " + std::strerror(error));
   return launched{{name, pid, birth_of(pid), command}, std::move(ready)};
@@ -485,7 +493,8 @@ void clean_run_dir(const cluster_record& x) {
   for (const auto& entry : fs::directory_iterator{x.run_dir, error}) {
     auto name = entry.path().filename().string();
     auto extension = entry.path().extension();
-    if (extension == ".log" || extension == ".sock" || name == "lock" ||
+    if (extension == ".log" || name.ends_with(".log.1") ||
+        extension == ".sock" || name == "lock" ||
         name.starts_with("manager.store") || name.starts_with("cluster."))
       fs::remove(entry.path(), error);
   }

@@ -14,6 +14,7 @@
 #include "nodes/support/version.hpp"
 #include "schema/base/endpoints.hpp"
 #include "schema/base/sizes.hpp"
+#include "schema/log/client_place.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -22,6 +23,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 
 using namespace vgpu;
 
@@ -79,16 +81,15 @@ int run(const options& given) {
   stop_signal stop;
   auto name = own_name();
   start_log("vgpu-client", "warn");
-  // The socket's name is a lock: there is one client for this user, manager and
-  // transport.
-  auto listener =
-      listen_abstract(client_socket_name(given.manager, given.transport));
-  if (!listener) {
+  // It is a lock too: there is one client for this user, manager and transport.
+  auto taken = client_place::take(given.manager, given.transport);
+  if (!taken) {
     spdlog::info(
         "Exiting: another vgpu-client serves this user and manager: {}",
-        listener.why().what);
+        taken.why().what);
     return 0;
   }
+  std::optional place{std::move(*taken)};
   auto polling = chosen_busy_poll();
   if (!polling) {
     std::cerr << "vgpu-client: " << polling.why().what << '\n';
@@ -135,7 +136,7 @@ int run(const options& given) {
   options.state_dir = given.state_dir;
   options.busy_poll = polling->limits(where_scarce);
   auto server =
-      spawn_guest_server(system, zmq, options, std::move(*listener), hub);
+      spawn_guest_server(system, zmq, options, place->take_sockets(), hub);
   auto status = stop.wait();
   caf::anon_send_exit(server, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(hub, caf::exit_reason::user_shutdown);
@@ -147,6 +148,7 @@ int run(const options& given) {
   // Programs that are still connected find another client. The process ends
   // without joining its sessions' threads.
   std::cout.flush();
+  place.reset();
   ::_exit(status);
 }
 

@@ -287,7 +287,8 @@ int run(const options& given) {
   data.io_thread = 0;
   data.second_port = true;
   data.name = name;
-  auto socket = std::make_unique<link_socket>(zmq, data);
+  auto socket =
+      std::make_unique<link_socket>(zmq, data, link_socket::peers::greet);
 
   worker_options own;
   own.name = name;

@@ -71,8 +71,12 @@ result<std::span<const std::byte>> find_image(const dispatch_context& on,
                                               const call::digest& name) {
   auto image = on.session.images.find(name);
   if (image == on.session.images.end())
-    return cuda_fault(CUDA_ERROR_INVALID_IMAGE,
-                      "an image was not sent before its use");
+    return on.session.image_sizes.was_refused(name)
+               ? cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                            "the images of this session take more memory of "
+                            "its worker's host than docs/limits.md allows")
+               : cuda_fault(CUDA_ERROR_INVALID_IMAGE,
+                            "an image was not sent before its use");
   return std::span<const std::byte>{image->second};
 }
 
@@ -85,6 +89,9 @@ status execute_call(dispatch_context& on, const call::image_part& x) {
       size > x.total - x.offset)
     return cuda_fault(CUDA_ERROR_INVALID_IMAGE,
                       "a part lies outside its image");
+  // The program learns of it when it loads the image.
+  if (!on.session.image_sizes.admit(x.image, x.total))
+    return {};
   auto& image = on.session.images[x.image];
   if (x.offset == 0)
     image.clear();
@@ -98,6 +105,7 @@ status execute_call(dispatch_context& on, const call::image_part& x) {
   if (call::digest{digest.low64, digest.high64} == x.image)
     return {};
   on.session.images.erase(x.image);
+  on.session.image_sizes.forget(x.image);
   return cuda_fault(CUDA_ERROR_INVALID_IMAGE,
                     "an image's bytes do not match its digest");
 }
@@ -122,6 +130,7 @@ status execute_call(dispatch_context& on, const call::module_load& x) {
       }))
     on.session.driver_placed = on.what.call.value;
   on.session.account.measure_side_memory();
+  on.session.image_sizes.loaded(on.slot.ordinal, x.module.id, x.image);
   on.state().add(x.module.id, {.kernels = loaded->kernels.size(),
                                .facts = encode_facts(*loaded),
                                .globals = loaded->globals,
@@ -148,6 +157,7 @@ status execute_call(dispatch_context& on, const call::module_facts& x) {
 
 status execute_call(dispatch_context& on, const call::module_unload& x) {
   on.state().remove(x.module.id);
+  on.session.image_sizes.unloaded(on.slot.ordinal, x.module.id);
   auto gone = on.device().unload_module(x.module.id);
   on.session.account.measure_side_memory();
   return gone;

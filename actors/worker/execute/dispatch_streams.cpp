@@ -104,6 +104,7 @@ status execute_call(dispatch_context& on, const call::stream_destroy& x) {
   on.state().remove(x.stream.id);
   on.order().forget(x.stream.id);
   on.slot.blocking.erase(x.stream.id);
+  on.session.pending.destroyed(on.device(), {on.slot.ordinal, x.stream.id});
   return on.device().destroy_stream(x.stream.id);
 }
 

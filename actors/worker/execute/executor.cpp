@@ -3,6 +3,7 @@
 #include "actors/link/log.hpp"
 #include "actors/worker/execute/audit.hpp"
 #include "actors/worker/execute/call_dispatch.hpp"
+#include "actors/worker/execute/copy_box.hpp"
 #include "actors/worker/execute/dispatch_order.hpp"
 #include "actors/worker/execute/memory_lending.hpp"
 #include "actors/worker/execute/state_capture.hpp"
@@ -24,6 +25,27 @@ concept joins_stream = requires(const Call& x) {
 }
 &&Call::id != call::number::stream_create&& Call::id !=
     call::number::stream_destroy;
+
+/// Names those whose work counts as pending.
+template <class Call>
+concept adds_work =
+    joins_stream<Call> && Call::id != call::number::stream_window;
+
+/// Returns how many pieces of work a call enqueues. A device takes only whole
+/// rows of the program's bytes.
+template <class Call>
+std::uint64_t pieces_of(const Call& x) {
+  using call::number;
+  auto flat = true;
+  if constexpr (Call::id == number::write || Call::id == number::read_host)
+    flat = is_flat(x.to, x.size);
+  if constexpr (Call::id == number::read || Call::id == number::read_host)
+    flat = flat && is_flat(x.from, x.size);
+  if constexpr (requires { x.size; })
+    return flat ? 1 : rows(x.size);
+  else
+    return 1;
+}
 
 template <class Call>
 status execute_traced(dispatch_context& on, const Call& x) {
@@ -84,6 +106,13 @@ void executor::perform(const Call& x, dispatch_context& on, bool in_turn,
   if constexpr (brings_work<Call>)
     if (objects_.work.is_on()) [[unlikely]]
       objects_.work.receive(on.what.call);
+  // In a replay, work may wait for what comes much later in the log.
+  if constexpr (adds_work<Call>)
+    if (in_turn && !on.is_replayed() &&
+        objects_.pending.is_full({ordinal, x.stream.id}, ends_by_itself())) {
+      out.held_back = true;
+      return;
+    }
   if constexpr (brings_work<Call>)
     if (in_turn && !objects_.gates.enter(ordinal, key_of(x))) {
       out.held_back = true;
@@ -102,12 +131,29 @@ void executor::perform(const Call& x, dispatch_context& on, bool in_turn,
   if constexpr (brings_work<Call>)
     if (in_turn)
       objects_.gates.submitted(ordinal);
+  if constexpr (adds_work<Call>)
+    if (in_turn && out.outcome)
+      objects_.pending.enqueued(on.device(), {ordinal, x.stream.id},
+                                pieces_of(x));
   if constexpr (moves_bytes<Call>)
     if (out.outcome)
       objects_.account.count(traffic_of(x));
   if (out.outcome && !on.refused)
     objects_.living.note(x, static_cast<std::uint8_t>(ordinal), on.what.call,
                          on.what.message);
+}
+
+/// Returns whether all enqueued work ends without a further call.
+bool executor::ends_by_itself() const {
+  return objects_.may_stop() && objects_.functions.open_waits.empty() &&
+         !objects_.waits.any() && !objects_.known.any();
+}
+
+void executor::await_turn(std::chrono::nanoseconds at_most) {
+  if (waits_for_room())
+    objects_.pending.wait(at_most);
+  else
+    objects_.gates.wait(at_most);
 }
 
 bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
@@ -178,8 +224,7 @@ void executor::allow(std::uint64_t quota) {
   if (quota <= quota_)
     return;
   quota_ = quota;
-  for (auto& x : objects_.devices)
-    x.state.allow(quota);
+  objects_.allow(quota);
   if (tell_quota_)
     for (auto& x : objects_.devices)
       tell_quota_(*x.device, quota);

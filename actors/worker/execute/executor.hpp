@@ -57,9 +57,14 @@ public:
   /// Executes one call. `owner` keeps the record's payload. Never throws
   /// because of the program's mistakes: the program gets the error at once if
   /// it waits, and else at its next synchronising call. Returns false where it
-  /// is not the session's turn. Then nothing was done; wait with gates().wait()
-  /// and execute the call again.
+  /// is not the session's turn, or too much of its work is pending. Then
+  /// nothing was done; wait with await_turn() and execute the call again.
   bool execute(const record& what, std::shared_ptr<const void> owner);
+
+  /// Sleeps, after execute() returned false, until another attempt may succeed.
+  void await_turn(std::chrono::nanoseconds at_most);
+  /// Returns whether execute() returned false because too much work is pending.
+  bool waits_for_room() const noexcept { return objects_.pending.is_waiting(); }
 
   /// Examines a later call while an earlier one takes long, because the later
   /// one may end what the earlier one waits for: a driver sometimes waits for
@@ -203,6 +208,7 @@ private:
   void perform(const Call& x, dispatch_context& on, bool in_turn,
                performed& out);
 
+  bool ends_by_itself() const;
   /// Deals with a call that failed after the program had gone on.
   void note_refused(const record& what, const performed& x);
 

@@ -74,6 +74,9 @@ bool begins_in_array(const vgpu_state& state, device_address x) {
 
 status state_restore::images() {
   for (auto& x : index().images) {
+    if (!session_.image_sizes.restore(x.digest, x.bytes))
+      return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                        "the images of a state take too much memory");
     std::vector<std::byte> bytes(x.bytes);
     for (auto& part : x.chunks)
       if (auto ok = from_.read(

@@ -13,8 +13,9 @@
 namespace vgpu {
 
 /// Shows later calls to the executor while it executes a long one, because some
-/// of them may end what that one waits for. It shows each call once. Only the
-/// heartbeat thread uses it, and of the executor it uses only look_ahead().
+/// of them may end what that one waits for. It shows each call once. The
+/// heartbeat thread uses it during a call, and the server's thread otherwise.
+/// Of the executor it uses only look_ahead().
 class calls_ahead {
 public:
   explicit calls_ahead(executor& exec) : exec_(exec) {}

@@ -1,5 +1,6 @@
 #include "actors/worker/serve/forwarded_source.hpp"
 
+#include "actors/worker/session/worker_bounds.hpp"
 #include "schema/wire/call_codec.hpp"
 
 #include <algorithm>
@@ -38,6 +39,7 @@ bool forwarded_source::has_messages(std::vector<pollfd>& items) {
 
 std::deque<parcel_ptr> forwarded_source::take_postponed() {
   postponed_bytes_ = 0;
+  strangers_postponed_ = 0;
   return std::exchange(postponed_, {});
 }
 
@@ -56,10 +58,15 @@ bool forwarded_source::receive_in_call(parcel_ptr in) {
 /// Postpones a message. Drops what exceeds the limit, as a broken connection
 /// would: the client sends it again, and joins its second connection anew.
 void forwarded_source::postpone(parcel_ptr in) {
-  constexpr auto most_bytes = std::size_t{256} << 20;
-  constexpr auto most_messages = std::size_t{1} << 16;
+  auto is_stranger = !is_client(in->peer()) && in->peer() != second_;
+  // A new client, or a new second connection, says who it is in a short one.
+  if (is_stranger &&
+      (!in->bulk().empty() ||
+       strangers_postponed_++ >= worker_bounds::postponed_of_strangers))
+    return;
   postponed_bytes_ += in->bulk().size();
-  if (postponed_bytes_ > most_bytes || postponed_.size() == most_messages)
+  if (postponed_bytes_ > worker_bounds::postponed ||
+      postponed_.size() == worker_bounds::postponed_messages)
     second_.clear();
   else
     postponed_.push_back(std::move(in));
@@ -111,7 +118,8 @@ void forwarded_source::attach(const std::string& peer, const data::attach& x,
 
 bool forwarded_source::take(const data::calls& x, const parcel_ptr& in) {
   auto bytes = in->bulk().size();
-  auto fits = x.to >= x.from && x.to - x.from == bytes;
+  auto fits =
+      x.to >= x.from && x.to - x.from == bytes && is_within_credit(x.to);
   if (fits && x.from > received_ && !second_.empty() &&
       reorder_.keep(x.from, bytes, {x, in}))
     return true;
@@ -121,6 +129,13 @@ bool forwarded_source::take(const data::calls& x, const parcel_ptr& in) {
   while (auto next = reorder_.take(received_))
     queue(next->range, next->in);
   return true;
+}
+
+/// Returns whether the client may send calls up to this position. Payloads that
+/// devices still copy count as well.
+bool forwarded_source::is_within_credit(std::uint64_t position) const {
+  auto executed = exec_.executed();
+  return position <= executed || position - executed <= worker_bounds::backlog;
 }
 
 /// Queues a range that begins at or before the received position.

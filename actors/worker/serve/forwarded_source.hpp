@@ -99,8 +99,9 @@ public:
   bool takes_calls_of(const std::string& peer) const {
     return has_client() && (peer == client_ || peer == second_);
   }
-  /// Takes a range of calls. Returns false where calls before it are missing
-  /// and must be sent again.
+  /// Takes a range of calls. Returns false where calls before it are missing,
+  /// or it exceeds the client's credit (worker_bounds.hpp): it must be sent
+  /// again.
   bool take(const data::calls& x, const parcel_ptr& in);
   /// Returns whether calls that the client has sent are lost. Messages of one
   /// connection keep their order. With two connections, missing calls may still
@@ -146,6 +147,7 @@ private:
     parcel_ptr in;
   };
 
+  bool is_within_credit(std::uint64_t position) const;
   void queue(const data::calls& x, const parcel_ptr& in);
   link_socket::sent send_answer(const outbound_answer& out);
   void postpone(parcel_ptr in);
@@ -170,6 +172,7 @@ private:
   /// Holds messages that arrived during a call and are no sign of life.
   std::deque<parcel_ptr> postponed_;
   std::size_t postponed_bytes_ = 0;
+  std::size_t strangers_postponed_ = 0;
 
   std::shared_ptr<forwarded_answers> answers_;
   bool waits_for_room_ = false;

@@ -2,6 +2,7 @@
 
 #include "actors/link/directory.hpp"
 #include "actors/link/log.hpp"
+#include "actors/worker/session/worker_bounds.hpp"
 
 #include <utility>
 
@@ -345,12 +346,22 @@ void vgpu_state_actor::execute_forwarded() {
   }
 }
 
-/// Sleeps until the session may have its turn. Serves sockets, mailbox and
-/// answers meanwhile.
+/// Sleeps until the session may have its turn, or there is room for its work.
+/// Serves sockets, mailbox and answers meanwhile.
 void vgpu_state_actor::await_turn() {
   constexpr auto most = 20ms;
+  // The pending work may wait for what a later call says.
+  if (exec_->waits_for_room())
+    look_ahead();
   if (!called())
-    exec_->gates().wait(most);
+    exec_->await_turn(most);
+}
+
+/// Examines the calls after the present one. No other thread does so.
+void vgpu_state_actor::look_ahead() {
+  if (auto* log = mapped_.log(); log != nullptr)
+    return ahead_.look(*log);
+  ahead_.look(forwarded_, progress_.position());
 }
 
 /// Ends a replay that is done. After a snapshot there may be nothing to replay.
@@ -365,17 +376,25 @@ void vgpu_state_actor::look_replayed() {
 /// this thread may use nothing of the executor but what calls_ahead uses.
 void vgpu_state_actor::beat(std::chrono::milliseconds took) {
   if (step_ == session_step::in_call) {
-    if (auto* log = mapped_.log(); log != nullptr)
-      // A client on this host needs no signs of life, because it sees the log
-      // itself.
-      return ahead_.look(*log);
-    ahead_.look(forwarded_, progress_.position());
+    look_ahead();
+    // A client on this host needs no signs of life, because it sees the log
+    // itself.
+    if (mapped_.log() != nullptr)
+      return;
   }
   silence_.turn(clock::now());
-  while (auto in = forwarded_.receive())
+  // Strangers' connections end in time, and nobody who keeps sending keeps the
+  // call from ending.
+  forwarded_.note_connections();
+  for (auto i = 0; i < worker_bounds::read_in_call; ++i) {
+    auto in = forwarded_.receive();
+    if (!in) {
+      silence_.drained();
+      break;
+    }
     if (forwarded_.receive_in_call(std::move(in)))
       silence_.heard(clock::now());
-  silence_.drained();
+  }
   check_lease();
   if (silence_.lapsed() || !forwarded_.has_client())
     return;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "actors/link/link_socket.hpp"
+#include "actors/link/log_limit.hpp"
 #include "actors/link/polling_actor.hpp"
 #include "actors/link/unix_socket.hpp"
 #include "actors/state/vgpu_actor.hpp"
@@ -142,6 +143,7 @@ private:
   bool execute(const record& what, std::shared_ptr<const void> owner);
   void after_call(std::uint64_t position);
   void await_turn();
+  void look_ahead();
   void look_replayed();
   void beat(std::chrono::milliseconds took);
 
@@ -164,6 +166,7 @@ private:
   state_arrival arrival_;
   worker_checkpoint checkpoint_;
   calls_ahead ahead_;
+  log_limit strange_; // lines about peers
 
   busy_poll mapped_polls_;
   busy_poll forwarded_polls_;

@@ -2,6 +2,7 @@
 #include "actors/worker/serve/vgpu_state_actor.hpp"
 
 #include "actors/link/log.hpp"
+#include "actors/worker/session/worker_bounds.hpp"
 
 #include <utility>
 #include <variant>
@@ -77,11 +78,16 @@ void vgpu_state_actor::attach_guest(packet& hello, unique_fd socket) {
 
 void vgpu_state_actor::read_messages() {
   auto postponed = forwarded_.take_postponed();
+  auto count = 0;
   for (;;) {
     parcel_ptr in;
     // A postponed message counted as heard when it was received.
     auto is_new = postponed.empty();
     if (is_new) {
+      // Whoever keeps sending must not keep the log, the mailbox and the lease
+      // from their turn.
+      if (count++ == worker_bounds::read_at_once)
+        return;
       in = forwarded_.receive();
     } else {
       in = std::move(postponed.front());
@@ -91,9 +97,10 @@ void vgpu_state_actor::read_messages() {
       return silence_.drained();
     auto head = head_of(*in);
     if (!head) {
-      spdlog::warn("session {}: dropped a message of {}: {}",
-                   options_.session.value, printable(in->peer()),
-                   head.why().what);
+      if (auto before = strange_.admits(in->peer(), log_limit::clock::now()))
+        spdlog::warn("session {}: dropped a message of {}: {}{}",
+                     options_.session.value, printable(in->peer()),
+                     head.why().what, note_suppressed(*before));
       continue;
     }
     take(in->peer(), *head, in, is_new);
@@ -110,8 +117,10 @@ void vgpu_state_actor::read_messages() {
 void vgpu_state_actor::take(const std::string& peer, const data::head& head,
                             const parcel_ptr& in, bool is_new) {
   if (!identity_.allows(head)) {
-    spdlog::warn("session {}: refused a message for session {} in epoch {}",
-                 options_.session.value, head.session.value, head.epoch.value);
+    if (auto before = strange_.admits(peer, log_limit::clock::now()))
+      spdlog::warn("session {}: refused a message for session {} in epoch {}{}",
+                   options_.session.value, head.session.value, head.epoch.value,
+                   note_suppressed(*before));
     return forwarded_.send(peer, data::refused{identity_.text()});
   }
   if (auto* x = std::get_if<data::attach>(&head.body))

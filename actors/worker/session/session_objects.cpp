@@ -3,7 +3,9 @@
 #include "actors/link/log.hpp"
 #include "actors/state/device_wait.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 namespace vgpu {
@@ -22,7 +24,16 @@ session_objects::session_objects(
       spdlog::warn("work of the program failed: {}", why);
     });
   }
+  allow(quota);
   account.measure_side_memory();
+}
+
+void session_objects::allow(std::uint64_t quota) {
+  for (auto& x : devices)
+    x.state.allow(quota);
+  constexpr auto most = std::numeric_limits<std::uint64_t>::max();
+  auto count = std::max<std::uint64_t>(devices.size(), 1);
+  image_sizes.allow(quota > most / count ? most : quota * count);
 }
 
 session_objects::~session_objects() {

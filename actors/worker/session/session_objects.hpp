@@ -9,8 +9,10 @@
 #include "actors/worker/session/device_slot.hpp"
 #include "actors/worker/session/host_functions.hpp"
 #include "actors/worker/session/host_memory.hpp"
+#include "actors/worker/session/image_book.hpp"
 #include "actors/worker/session/known_work.hpp"
 #include "actors/worker/session/payload_pins.hpp"
+#include "actors/worker/session/pending_work.hpp"
 #include "actors/worker/session/replay_checks.hpp"
 #include "actors/worker/session/replayed_waits.hpp"
 #include "actors/worker/session/session_account.hpp"
@@ -50,6 +52,8 @@ struct session_objects {
   bool needs_dry_run() const noexcept {
     return driver_placed && *driver_placed >= tried_until;
   }
+  /// Raises the quota of each device.
+  void allow(std::uint64_t quota);
   /// Returns whether all work ends without a further call, because no host
   /// function is under way.
   bool may_stop() const noexcept { return functions.open == 0; }
@@ -71,6 +75,8 @@ struct session_objects {
   living_calls living;
   /// Holds the images of the session's modules. The last one may be incomplete.
   std::map<call::digest, std::vector<std::byte>> images;
+  /// Counts them.
+  image_book image_sizes{0};
   /// Holds the position of the last call for which a GPU's driver placed a
   /// variable outside of its window.
   std::optional<std::uint64_t> driver_placed;
@@ -78,6 +84,7 @@ struct session_objects {
   /// same addresses.
   std::uint64_t tried_until = 0;
 
+  pending_work pending;
   host_memory host;
   host_functions functions;
   replayed_waits waits;

@@ -129,7 +129,7 @@ fake_client::fake_client(const std::string& manager, fake_options options)
       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   if (::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), bytes) !=
           0 ||
-      ::listen(listener_.get(), 4) != 0)
+      ::listen(listener_.get(), 64) != 0)
     throw std::runtime_error{"the fake client cannot listen"};
   thread_ = std::jthread{[this](std::stop_token stop) { run(stop); }};
 }

@@ -1,4 +1,5 @@
 // Which callers get what a session lends, and which do not.
+#include "actors/lend/one_way.hpp"
 #include "actors/lend/share_broker.hpp"
 #include "schema/base/cuda_fault.hpp"
 
@@ -101,8 +102,13 @@ BOOST_FIXTURE_TEST_SUITE(what_is_lent, lending)
 BOOST_AUTO_TEST_CASE(who_reads_the_sockets_name_gets_nothing) {
   lend();
   auto listed = share_socket_name(secret);
-  BOOST_TEST(listed.find(digits_of(secret.high)) == listed.npos);
-  // A caller that guesses the rest is refused at the socket.
+  for (auto half : {secret.high, secret.low}) {
+    BOOST_TEST(listed.find(digits_of(half)) == listed.npos);
+    BOOST_TEST(listed.find(std::to_string(half)) == listed.npos);
+  }
+  // Half of it leads to no socket.
+  BOOST_TEST(listed != share_socket_name({secret.high, secret.low + 1}));
+  BOOST_TEST(listed != share_socket_name({secret.high + 1, secret.low}));
   for (auto guess : {std::uint64_t{0}, secret.low, secret.high + 1}) {
     auto forged = name;
     forged.session.high = guess;
@@ -110,6 +116,34 @@ BOOST_AUTO_TEST_CASE(who_reads_the_sockets_name_gets_nothing) {
                CUDA_ERROR_INVALID_VALUE);
   }
   BOOST_TEST(code_of(borrow(share_kind::memory, name)) == CUDA_SUCCESS);
+}
+
+BOOST_AUTO_TEST_CASE(who_finds_the_socket_must_show_all_of_the_secret) {
+  lend();
+  constexpr std::uint64_t magic = 0x3130455241485356;
+  for (auto shown : {share_secret{}, share_secret{secret.high, 0},
+                     share_secret{0, secret.low}}) {
+    auto socket = stranger();
+    const std::uint64_t question[] = {
+        magic,      shown.high, shown.low, static_cast<std::uint64_t>(key.kind),
+        key.number, serial};
+    BOOST_REQUIRE(send_packet(socket.get(), question).ok());
+    BOOST_TEST(is_dismissed(socket, 1));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_digest_is_the_standards) {
+  // An example of FIPS 180-4, of one block.
+  const std::string text = "abc";
+  auto digest = one_way(std::as_bytes(std::span{text}));
+  BOOST_TEST(digest[0] == 0xba);
+  BOOST_TEST(digest[1] == 0x78);
+  BOOST_TEST(digest[31] == 0xad);
+  // Its length takes a second block.
+  const std::string longer(119, 'a');
+  auto other = one_way(std::as_bytes(std::span{longer}));
+  BOOST_TEST(other[0] == 0x31);
+  BOOST_TEST(other[31] == 0xfb);
 }
 
 BOOST_AUTO_TEST_CASE(a_caller_with_the_right_name_gets_the_object) {

@@ -47,8 +47,9 @@ struct node : test::deterministic {
   std::string ready;
   supervisor_actor chief;
 
-  node() {
+  explicit node(std::size_t most_workers = 8) {
     supervisor_options x;
+    x.most_workers = most_workers;
     x.name = "a";
     x.host = "h";
     x.manager_peer = "ipc://manager";
@@ -147,6 +148,11 @@ struct node : test::deterministic {
   void ends(std::uint64_t tag, const std::string& how, bool clean = false) {
     tell(chief, child_exited{tag, how, clean});
   }
+};
+
+/// Runs one worker for each of its two pGPUs.
+struct small_node : node {
+  small_node() : node(1) {}
 };
 
 } // namespace
@@ -582,6 +588,32 @@ BOOST_AUTO_TEST_CASE(orders_that_cannot_be_met_are_refused) {
   BOOST_TEST(heard<worker_started>()->failure.find("quota") !=
              std::string::npos);
   BOOST_TEST(children->starts.empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_node_has_so_many_processes_of_workers, small_node) {
+  join();
+  auto of = [](std::uint64_t session) {
+    auto out = order();
+    out.session = {session};
+    return out;
+  };
+  manager_says(of(1));
+  manager_says(of(2));
+  BOOST_TEST(children->starts.size() == 2u);
+  BOOST_TEST(!heard<worker_started>());
+  manager_says(of(3));
+  BOOST_TEST(heard<worker_started>()->failure.find("at most 2") !=
+             std::string::npos);
+  manager_says(prepare_worker{{4}, {2}, {0}, gib});
+  BOOST_TEST(heard<worker_prepared>()->failure.find("at most 2") !=
+             std::string::npos);
+  BOOST_TEST(children->starts.size() == 2u);
+  // There is room when one has ended.
+  tell(chief, child_exited{children->starts[0].tag, "exit 0", true});
+  to_manager.clear();
+  manager_says(of(3));
+  BOOST_TEST(children->starts.size() == 3u);
+  BOOST_TEST(!heard<worker_started>());
 }
 
 BOOST_AUTO_TEST_CASE(heartbeats_carry_loads_of_the_current_epoch) {

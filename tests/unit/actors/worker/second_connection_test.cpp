@@ -1,11 +1,14 @@
 // A client that sends much data to a worker on another host has two
 // connections.
 #include "actors/link/reorder_buffer.hpp"
+#include "actors/worker/session/worker_bounds.hpp"
 #include "tests/unit/actors/data_plane_fixture.hpp"
 #include "tests/unit/actors/talker.hpp"
 
 #include <algorithm>
 #include <numeric>
+#include <stop_token>
+#include <thread>
 #include <vector>
 
 using namespace vgpu;
@@ -305,6 +308,58 @@ BOOST_FIXTURE_TEST_CASE(a_worker_asks_for_dropped_ranges_again,
           say(first, again);
   }
   BOOST_TEST(received == dropped.first.to);
+}
+
+/// A client that does not wait for its credit gets no more memory than one that
+/// does.
+BOOST_FIXTURE_TEST_CASE(calls_beyond_the_credit_are_dropped,
+                        acted_client_world) {
+  constexpr auto most = worker_bounds::backlog;
+  first.say(lease_shown());
+  (void)first.next<data::attached>();
+  say(first, allocation());
+  // The worker executes nothing while the client leaves so many answers.
+  for (auto i = 0; i < 6; ++i)
+    say(first, reading());
+  const std::vector<std::byte> calls_of_a_mib(mib);
+  auto at = reader.position();
+  while (at < most + 8 * mib) {
+    first.say(data::calls{at, at + mib}, calls_of_a_mib);
+    at += mib;
+  }
+  first.say(data::keepalive{});
+  for (auto received = at; received > most;) {
+    auto x = first.hear();
+    BOOST_REQUIRE(x);
+    if (auto* missing = std::get_if<data::attached>(&x->head.body))
+      received = missing->at.received;
+    else if (auto* now = std::get_if<data::progress>(&x->head.body))
+      BOOST_REQUIRE(now->received <= most);
+  }
+}
+
+/// A stranger who never stops sending keeps nobody else from the worker, also
+/// while it executes a long call.
+BOOST_FIXTURE_TEST_CASE(a_flood_does_not_keep_the_client_away,
+                        acted_client_world) {
+  attach_both();
+  std::jthread flood{[&](const std::stop_token& stop) {
+    talker stranger{zmq, link_options::form::connect,
+                    worker.endpoints.endpoint};
+    while (!stop.stop_requested() && stranger.reaches(data::keepalive{}, {}, 7))
+      continue;
+  }};
+  loading->close();
+  load();
+  say(first, range());
+  for (int i = 0; i < 3; ++i)
+    await_progress();
+  loading->open();
+  // The call ends, and the session goes on in its epoch.
+  BOOST_TEST((first.next<data::answer>().result == CUDA_SUCCESS));
+  append(call::device_sync{}, 1);
+  say(first, range());
+  BOOST_TEST((first.next<data::answer>().result == CUDA_SUCCESS));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_strangers_connection_is_refused, acted_client_world) {
