@@ -10,6 +10,7 @@
 #include "actors/worker/session/host_functions.hpp"
 #include "actors/worker/session/host_memory.hpp"
 #include "actors/worker/session/known_work.hpp"
+#include "actors/worker/session/late_writes.hpp"
 #include "actors/worker/session/payload_pins.hpp"
 #include "actors/worker/session/replay_checks.hpp"
 #include "actors/worker/session/replayed_waits.hpp"
@@ -80,6 +81,9 @@ struct session_objects {
 
   host_memory host;
   host_functions functions;
+  /// Is shared with the thread that looks ahead.
+  std::shared_ptr<vgpu::late_writes> late_writes =
+      std::make_shared<vgpu::late_writes>();
   replayed_waits waits;
   known_work known;
   /// Serves other sessions' requests; null until the session shares something.
