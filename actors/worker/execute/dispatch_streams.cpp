@@ -85,9 +85,9 @@ status execute_call(dispatch_context& on, const call::stream_create& x) {
     on.slot.blocking.insert(x.stream.id);
   if (x.non_blocking == call::stream_create::apart) {
     on.order().leave_out(x.stream.id);
-    // The program makes such a stream before its first late copies.
-    if (auto ok = on.slot.late_rooms.prepare(on.device()); !ok)
-      return ok;
+    // The program makes such a stream before its first late copies, which also
+    // find out where there is no memory.
+    (void)on.slot.late_rooms.prepare(on.device());
   }
   if (auto ok = on.device().create_stream(x.stream.id, x.non_blocking != 0,
                                           x.priority);

@@ -35,7 +35,7 @@ struct late_session : a_session {
     exec->serve(std::make_shared<unheard>());
     auto shadow = exec->host_shadow();
     BOOST_REQUIRE_MESSAGE(shadow.ok(), shadow.why().what);
-    allocate(at, granule_bytes);
+    allocate(at, 3 * granule_bytes);
     call_it(call::stream_create{{one_stream}, 1, 0});
     call_it(
         call::stream_create{{stream_id{11}}, call::stream_create::apart, 0});
@@ -178,8 +178,9 @@ BOOST_AUTO_TEST_CASE(a_copy_refuses_other_bytes_than_its_own) {
 BOOST_AUTO_TEST_CASE(empty_and_too_large_copies_are_refused) {
   for (auto size : {call::extent{0, 1, 1}, call::extent{8, 1, 2},
                     call::extent{(4 << 20) + 1, 1, 1}}) {
-    (void)execute(write(
-        call::late_write{.stream = {one_stream}, .to = {at}, .size = size}));
+    (void)execute(write(call::late_write{.stream = {one_stream},
+                                         .to = {at, size.width, size.width},
+                                         .size = size}));
     BOOST_TEST((exec->error() == CUDA_ERROR_INVALID_VALUE));
     BOOST_TEST(exec->may_stop());
   }
