@@ -23,6 +23,9 @@ inline std::uint64_t bytes_of(const call::extent& x) {
 inline call_traffic traffic_of(const call::write& x) {
   return {bytes_of(x.size), 0};
 }
+inline call_traffic traffic_of(const call::late_write& x) {
+  return {bytes_of(x.size), 0};
+}
 inline call_traffic traffic_of(const call::read& x) {
   return {0, bytes_of(x.size)};
 }

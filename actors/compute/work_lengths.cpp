@@ -89,6 +89,9 @@ work_key key_of(const call::launch& x) {
 work_key key_of(const call::write& x) {
   return copy_key(x);
 }
+work_key key_of(const call::late_write& x) {
+  return copy_key(x);
+}
 work_key key_of(const call::read& x) {
   return copy_key(x);
 }

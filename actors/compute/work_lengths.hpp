@@ -19,6 +19,7 @@ using work_key = std::uint64_t;
 /// no overload.
 work_key key_of(const call::launch& x);
 work_key key_of(const call::write& x);
+work_key key_of(const call::late_write& x);
 work_key key_of(const call::read& x);
 work_key key_of(const call::read_host& x);
 work_key key_of(const call::copy& x);

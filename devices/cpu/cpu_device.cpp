@@ -34,6 +34,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <future>
 
 namespace vgpu::device {
 
@@ -86,7 +87,8 @@ class cpu_device final : public device,
                          public governed {
 public:
   cpu_device(const cpu_options& options, std::uint64_t quota)
-      : props_{cpu_properties(options)}, account_{quota},
+      : props_{cpu_properties(options)},
+        waits_like_a_driver_{options.channels != 0}, account_{quota},
         modules_{options.capability,
                  [this](device_address a) {
                    return map(a, granule_bytes, use_of::modules);
@@ -99,6 +101,7 @@ public:
     scheduler_->watch_by([this](auto so, auto then) {
       watch_.add(std::move(so), std::move(then));
     });
+    scheduler_->share_channels(options.channels);
   }
 
   ~cpu_device() override {
@@ -144,6 +147,7 @@ public:
   status attach_host(device_address address, std::uint64_t bytes) override {
     if (address == 0 || bytes == 0 || address + bytes < address)
       return invalid("attach_host: an empty range");
+    wait_like_a_driver();
     memory_.attach(address, bytes);
     return {};
   }
@@ -274,6 +278,7 @@ public:
                                   const jit_settings& how) override {
     if (auto ok = alive(); !ok)
       return ok.why();
+    wait_like_a_driver();
     return modules_.load(id, image, how);
   }
   result<std::string> check_part(std::span<const std::byte> image,
@@ -571,6 +576,21 @@ public:
 private:
   using use_of = granule_account::use_of;
 
+  /// Waits for all streams where the device's options ask for that.
+  void wait_like_a_driver() {
+    if (!waits_like_a_driver_) [[likely]]
+      return;
+    auto done = std::make_shared<std::promise<void>>();
+    auto t = std::make_shared<task>();
+    t->always = true;
+    t->start = [done](auto finish) {
+      done->set_value();
+      finish();
+    };
+    scheduler_->after(std::nullopt, std::move(t));
+    done->get_future().wait();
+  }
+
   status map(device_address address, std::uint64_t bytes, use_of by) {
     if (auto ok = alive(); !ok)
       return ok;
@@ -749,6 +769,7 @@ private:
   }
 
   properties props_;
+  const bool waits_like_a_driver_;
   granule_account account_;
   std::atomic<CUresult> error_ = CUDA_SUCCESS;
   std::atomic<bool> lost_ = false;

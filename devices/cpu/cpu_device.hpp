@@ -14,6 +14,11 @@ struct cpu_options {
   /// which of their code they load. The limits are those of 9.0 for every
   /// capability.
   unsigned capability = 90;
+  /// With a number other than 0 the device acts in two ways as a GPU and its
+  /// driver do, so that tests find what waits for itself there: streams share
+  /// so many channels, each of which runs its work in order, and loading code
+  /// or pinning memory waits for all streams.
+  unsigned channels = 0;
 };
 
 /// Returns the properties of a cpu pGPU of this shape, without opening it.

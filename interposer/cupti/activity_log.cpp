@@ -252,12 +252,22 @@ void activity_log::launched(const call::launch& x, const function& what,
   add(out, number);
 }
 
+void activity_log::add_write(const call::extent& size, stream_id stream,
+                             std::uint8_t device, call_number number) noexcept {
+  auto out = made(activity_kind::copy, device, low(stream.value));
+  out.from = own().source;
+  out.bytes = bytes_in(size);
+  add_copy(out, number);
+}
+
 void activity_log::appended(const call::write& x, std::uint8_t device,
                             call_number number) noexcept {
-  auto out = made(activity_kind::copy, device, low(x.stream.id.value));
-  out.from = own().source;
-  out.bytes = bytes_in(x.size);
-  add_copy(out, number);
+  add_write(x.size, x.stream.id, device, number);
+}
+
+void activity_log::appended(const call::late_write& x, std::uint8_t device,
+                            call_number number) noexcept {
+  add_write(x.size, x.stream.id, device, number);
 }
 
 void activity_log::add_read(const call::extent& size, stream_id stream,

@@ -72,6 +72,8 @@ public:
                 std::uint8_t device, call_number number) noexcept override;
   void appended(const call::write& x, std::uint8_t device,
                 call_number number) noexcept override;
+  void appended(const call::late_write& x, std::uint8_t device,
+                call_number number) noexcept override;
   void appended(const call::read& x, std::uint8_t device,
                 call_number number) noexcept override;
   void appended(const call::read_host& x, std::uint8_t device,
@@ -105,6 +107,8 @@ private:
   void switch_tracer();
   activity made(activity_kind kind, std::uint8_t device,
                 std::uint32_t stream) const;
+  void add_write(const call::extent& size, stream_id stream,
+                 std::uint8_t device, call_number number) noexcept;
   void add_read(const call::extent& size, stream_id stream, memory_place to,
                 std::uint8_t device, call_number number) noexcept;
   void add_copy(const activity& what, call_number number) noexcept;

@@ -1,6 +1,7 @@
 #include "interposer/memory/copies.hpp"
 
 #include "interposer/context/peers.hpp"
+#include "interposer/memory/arena_reader.hpp"
 #include "interposer/memory/late_copies.hpp"
 #include "interposer/memory/managed.hpp"
 #include "interposer/memory/pinned_writes.hpp"
@@ -125,10 +126,6 @@ CUresult examine(const stream& in, const rows& x, const call::extent& size,
   return CUDA_SUCCESS;
 }
 
-call::box box_of(const rows& x) noexcept {
-  return {x.address, x.pitch, x.slice};
-}
-
 rows moved(const rows& x, std::uint64_t column, std::uint64_t row,
            std::uint64_t slice) noexcept {
   return {x.address + column + row * x.pitch + slice * x.slice, x.pitch,
@@ -177,14 +174,6 @@ void gather(std::span<std::byte> into, const rows& from,
   for (std::uint64_t y = 0; y < part.height; ++y)
     std::memcpy(into.data() + y * part.width, source + y * from.pitch,
                 part.width);
-}
-
-void scatter(std::span<const std::byte> bytes, const rows& to,
-             const call::extent& part) noexcept {
-  auto* target = reinterpret_cast<std::byte*>(to.address);
-  for (std::uint64_t y = 0; y < part.height; ++y)
-    streaming_copy(target + y * to.pitch, bytes.data() + y * part.width,
-                   part.width);
 }
 
 // -- the four directions
@@ -244,90 +233,6 @@ CUresult send_to_device(stream& in, end to, end from, call::extent size) {
         return CUDA_SUCCESS;
       });
 }
-
-/// Reads through the reply arena. It requests as many parts ahead as there is
-/// room for, and takes them in order.
-class arena_reader {
-public:
-  explicit arena_reader(stream& in) : in_(in) {}
-  arena_reader(const arena_reader&) = delete;
-  arena_reader& operator=(const arena_reader&) = delete;
-  ~arena_reader() {
-    // Requests remain here only after an exception. A late answer must not
-    // arrive in a range that another request got meanwhile.
-    for (auto& x : asked_)
-      x.range.keep_forever();
-  }
-
-  CUresult ask(const rows& from, const rows& to, const call::extent& part) {
-    // A thread must not wait for room while it holds room that other threads
-    // wait for.
-    while (!ask_now(from, to, part)) {
-      if (asked_.empty()) {
-        begin(from, to, part, here().arena().take(part.width * part.height));
-        break;
-      }
-      if (auto code = take_one(); code != CUDA_SUCCESS)
-        return code;
-    }
-    return CUDA_SUCCESS;
-  }
-
-  /// Requests a part, unless that would need room that is not free now.
-  bool ask_now(const rows& from, const rows& to, const call::extent& part) {
-    constexpr std::size_t most_ahead = 8;
-    if (asked_.size() >= most_ahead)
-      return false;
-    auto range = here().arena().try_take(part.width * part.height);
-    if (range)
-      begin(from, to, part, std::move(*range));
-    return range.has_value();
-  }
-
-  /// Takes all requested parts, and returns the first error.
-  CUresult finish() {
-    auto first = first_error_;
-    while (!asked_.empty())
-      if (auto code = take_one(); first == CUDA_SUCCESS)
-        first = code;
-    return first;
-  }
-
-private:
-  struct part_asked {
-    ticket asked;
-    reply_arena::range range;
-    rows to;
-    call::extent part;
-  };
-
-  void begin(const rows& from, const rows& to, const call::extent& part,
-             reply_arena::range range) {
-    auto x =
-        here().begin(call::read{{in_.wire},
-                                box_of(from),
-                                part,
-                                {range.offset(), part.width * part.height}},
-                     in_.device());
-    in_.worked(x.call);
-    asked_.push_back({x, std::move(range), to, part});
-  }
-
-  CUresult take_one() {
-    auto& x = asked_.front();
-    auto got = here().finish(x.asked);
-    if (got.result == CUDA_SUCCESS)
-      scatter(x.range.bytes(), x.to, x.part);
-    else if (first_error_ == CUDA_SUCCESS)
-      first_error_ = got.result;
-    asked_.pop_front();
-    return got.result;
-  }
-
-  stream& in_;
-  std::deque<part_asked> asked_;
-  CUresult first_error_ = CUDA_SUCCESS;
-};
 
 CUresult to_pageable(stream& in, const end& to, const end& from,
                      const call::extent& size) {
@@ -402,39 +307,12 @@ void move_within_host(const end& to, const end& from,
 
 using order = transfer::order;
 
-/// Sends the program's bytes when the stream comes to the copy.
-class late_write final : public copy_steps {
-public:
-  late_write(const end& to, const end& from, const call::extent& size)
-      : to_(to), from_(from), size_(size) {}
-
-  bool step(stream& through) override {
-    if (std::exchange(sent_, true))
-      return false;
-    take_from_host(to_);
-    (void)send_to_device(through, to_, from_, size_);
-    return true;
-  }
-
-private:
-  const end to_, from_;
-  const call::extent size_;
-  bool sent_ = false;
-};
-
-/// Reads into the program's memory when the stream comes to the copy.
+/// Reads into the program's memory through a hidden stream when the stream
+/// comes to the copy.
 class late_read final : public copy_steps {
 public:
-  late_read(const end& to, const end& from, const call::extent& size)
-      : from_(from) {
-    (void)each_part(size, max_payload,
-                    [&](std::uint64_t x, std::uint64_t y, std::uint64_t z,
-                        const call::extent& part) {
-                      parts_.push_back({moved(from.at, x, y, z),
-                                        moved(to.at, x, y, z), part});
-                      return CUDA_SUCCESS;
-                    });
-  }
+  late_read(const end& from, std::span<const read_part> parts)
+      : from_(from), parts_(parts.begin(), parts.end()) {}
 
   /// Requests as many parts as there is room for. All earlier ones have come.
   bool step(stream& through) override {
@@ -452,39 +330,59 @@ public:
   }
 
 private:
-  struct piece {
-    rows from, to;
-    call::extent size;
-  };
   const end from_;
-  std::vector<piece> parts_;
+  const std::vector<read_part> parts_;
   std::size_t next_ = 0;
   std::optional<arena_reader> reader_;
 };
 
-/// Copies within the program's memory when the stream comes to the copy.
-class late_move final : public copy_steps {
-public:
-  late_move(const end& to, const end& from, const call::extent& size)
-      : to_(to), from_(from), size_(size) {}
-  bool step(stream&) override {
-    move_within_host(to_, from_, size_);
-    return false;
-  }
+/// Appends the copy now, and its bytes when the stream comes to it.
+CUresult write_late(stream& in, const end& to, const end& from,
+                    const call::extent& size) {
+  if (auto* by = traced_by(); by != nullptr) [[unlikely]]
+    by->copies_from(from.at.address);
+  std::vector<late_part> parts;
+  (void)each_part(size, max_payload,
+                  [&](std::uint64_t x, std::uint64_t y, std::uint64_t z,
+                      const call::extent& part) {
+                    auto source = moved(from.at, x, y, z);
+                    parts.push_back(
+                        {{{in.wire}, box_of(moved(to.at, x, y, z)), part},
+                         source.address,
+                         source.pitch});
+                    return CUDA_SUCCESS;
+                  });
+  return late_copies().add_write(in, std::move(parts));
+}
 
-private:
-  const end to_, from_;
-  const call::extent size_;
-};
-
-/// Makes the copy later, on the library's own thread.
-template <class Steps>
-CUresult copy_late(stream& in, const end& to, const end& from,
+/// Reads into the arena in the stream itself, and lets the program's memory get
+/// the bytes while the stream waits. What does not fit into the arena now is
+/// read through a hidden stream.
+CUresult read_late(stream& in, const end& to, const end& from,
                    const call::extent& size) {
-  auto begin = to.where == place::device ? 0 : to.at.address;
-  auto bytes = to.where == place::device ? 0 : to.bytes;
-  return late_copies().add(in, begin, begin + bytes,
-                           std::make_unique<Steps>(to, from, size));
+  std::vector<read_part> parts;
+  (void)each_part(
+      size, max_payload,
+      [&](std::uint64_t x, std::uint64_t y, std::uint64_t z,
+          const call::extent& part) {
+        parts.push_back({moved(from.at, x, y, z), moved(to.at, x, y, z), part});
+        return CUDA_SUCCESS;
+      });
+  auto begin = to.at.address;
+  std::span<const read_part> rest{parts};
+  while (!rest.empty()) {
+    auto reader = std::make_shared<late_reader>(in);
+    auto asked = reader->ask(rest);
+    if (asked == 0)
+      return late_copies().add(in, begin, begin + to.bytes,
+                               std::make_unique<late_read>(from, rest));
+    rest = rest.subspan(asked);
+    auto code = late_copies().add_action(in, begin, begin + to.bytes,
+                                         [reader] { reader->take(); });
+    if (code != CUDA_SUCCESS)
+      return code;
+  }
+  return CUDA_SUCCESS;
 }
 
 /// Tells whether the program's bytes may change before the stream comes to its
@@ -521,7 +419,7 @@ CUresult to_device(stream& in, const end& to, const end& from,
   } else if (from.page_locked && what.when != order::during_call &&
              may_change(from)) {
     return on_occasion<occasion::host_memory>(
-        [&] { return copy_late<late_write>(in, to, from, size); });
+        [&] { return write_late(in, to, from, size); });
   }
   session_part::get().after_wait.run();
   auto code = send_to_device(in, to, from, size);
@@ -535,14 +433,16 @@ CUresult to_host(stream& in, const end& to, const end& from,
     return to_pinned(in, to, from, size, async);
   auto returns = to.page_locked || what.when != order::usual;
   if (async && returns && !is_idle(in))
-    return copy_late<late_read>(in, to, from, size);
+    return read_late(in, to, from, size);
   return to_pageable(in, to, from, size);
 }
 
 CUresult within_host(stream& in, const end& to, const end& from,
                      const call::extent& size, const transfer& what) {
   if (what.when == order::in_stream || what.when == order::any)
-    return copy_late<late_move>(in, to, from, size);
+    return late_copies().add_action(
+        in, to.at.address, to.at.address + to.bytes,
+        [to, from, size] { move_within_host(to, from, size); });
   auto waits =
       what.when != order::during_call || (to.page_locked && from.page_locked);
   if (auto code = waits ? synchronise(in) : CUDA_SUCCESS; code != CUDA_SUCCESS)

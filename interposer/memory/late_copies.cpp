@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -59,6 +60,124 @@ private:
   const std::unique_ptr<copy_steps> what_;
 };
 
+/// Represents a copy that stands in its stream and lacks its bytes.
+class late_copy_list::write final : public stream_task {
+public:
+  write(late_copy_list& list, std::uint8_t device)
+      : list_(list), device_(device) {}
+  write(const write&) = delete;
+  write& operator=(const write&) = delete;
+  ~write() override { list_.ended(); }
+
+  /// Appends the parts behind the task. Where the stream has come to the task
+  /// meanwhile, this also sends the bytes.
+  void append(stream& in, std::vector<late_part> parts) {
+    std::vector<call_number> numbers;
+    numbers.reserve(parts.size());
+    for (auto& x : parts)
+      numbers.push_back(here().send(x.what, device_));
+    for (auto number : numbers)
+      in.copied(number);
+    std::lock_guard guard{mutex_};
+    parts_ = std::move(parts);
+    numbers_ = std::move(numbers);
+    if (is_due_)
+      send();
+  }
+
+  stream* step(CUresult status) noexcept override {
+    std::lock_guard guard{mutex_};
+    is_due_ = status == CUDA_SUCCESS;
+    try {
+      if (is_due_)
+        send();
+    } catch (const std::exception& e) {
+      report_exception(e.what());
+    }
+    return nullptr;
+  }
+
+private:
+  /// Sends the bytes of all parts that are appended. Precondition: the mutex is
+  /// held.
+  void send() {
+    for (std::size_t i = 0; i < parts_.size();)
+      if (auto sent = send_long(i); sent != 0)
+        i += sent;
+      else
+        send_one(i++);
+    parts_.clear();
+  }
+
+  void send_one(std::size_t which) {
+    const auto& x = parts_[which];
+    auto width = x.what.size.width;
+    auto height = x.what.size.height;
+    here().send(call::late_bytes{numbers_[which].value}, device_,
+                static_cast<std::uint32_t>(width * height),
+                [&](std::span<std::byte> into) {
+                  for (std::uint64_t row = 0; row < height; ++row)
+                    std::memcpy(into.data() + row * width,
+                                reinterpret_cast<const std::byte*>(
+                                    x.from + row * x.pitch),
+                                width);
+                });
+  }
+
+  /// Sends consecutive long parts by several threads, and returns their number;
+  /// 0 where there are not enough of them.
+  std::size_t send_long(std::size_t first) {
+    auto bytes = [&](std::uint64_t offset) {
+      return call::late_bytes{numbers_[first + offset / max_payload].value};
+    };
+    auto most = here().longest_payload(bytes(0)) / max_payload;
+    std::size_t count = 0;
+    for (; first + count < parts_.size() && count < most; ++count) {
+      const auto& x = parts_[first + count];
+      if (x.what.size.width != max_payload || x.what.size.height != 1 ||
+          x.from != parts_[first].from + count * max_payload)
+        break;
+    }
+    if (count < 2)
+      return 0;
+    here().send_parts(bytes, device_,
+                      {reinterpret_cast<const std::byte*>(parts_[first].from),
+                       count * max_payload});
+    return count;
+  }
+
+  late_copy_list& list_;
+  const std::uint8_t device_;
+  std::mutex mutex_;
+  bool is_due_ = false;
+  std::vector<late_part> parts_;
+  std::vector<call_number> numbers_;
+};
+
+/// Represents what is done in one step, without any work of a device.
+class late_copy_list::action final : public stream_task {
+public:
+  action(late_copy_list& list, std::function<void()> what)
+      : list_(list), what_(std::move(what)) {}
+  action(const action&) = delete;
+  action& operator=(const action&) = delete;
+  ~action() override { list_.ended(); }
+
+  stream* step(CUresult status) noexcept override {
+    try {
+      if (status == CUDA_SUCCESS)
+        what_();
+    } catch (const std::exception& e) {
+      report_exception(e.what());
+    }
+    return nullptr;
+  }
+
+private:
+  late_copy_list& list_;
+  const std::function<void()> what_;
+};
+
 late_copy_list::place& late_copy_list::place_of(context& in) {
   std::lock_guard one{making_};
   {
@@ -99,16 +218,43 @@ CUresult late_copy_list::add(stream& in, std::uint64_t begin, std::uint64_t end,
                              std::unique_ptr<copy_steps> what) {
   auto& where = place_of(in.owner);
   auto reached = take_event(where);
-  {
-    std::lock_guard guard{mutex_};
-    pending_.fetch_add(1);
-    session_part::get().before_release.arm();
-  }
+  begun();
   auto made =
       std::make_shared<copy>(*this, where, std::move(reached), std::move(what));
   if (auto code = record(made->reached(), in); code != CUDA_SUCCESS)
     return code;
   return host_calls().add_task(in, std::move(made), begin, end);
+}
+
+CUresult late_copy_list::add_write(stream& in, std::vector<late_part> parts) {
+  begun();
+  auto made = std::make_shared<write>(*this, in.device());
+  if (auto code = host_calls().add_task(in, made, 0, 0); code != CUDA_SUCCESS)
+    return code;
+  made->append(in, std::move(parts));
+  return CUDA_SUCCESS;
+}
+
+CUresult late_copy_list::add_action(stream& in, std::uint64_t begin,
+                                    std::uint64_t end,
+                                    std::function<void()> what) {
+  begun();
+  return host_calls().add_task(
+      in, std::make_shared<action>(*this, std::move(what)), begin, end);
+}
+
+bool late_copy_list::take_room(std::size_t bytes) {
+  constexpr std::size_t most = arena_bytes / 2;
+  if (room_.fetch_add(bytes) + bytes <= most)
+    return true;
+  room_ -= bytes;
+  return false;
+}
+
+void late_copy_list::begun() {
+  std::lock_guard guard{mutex_};
+  pending_.fetch_add(1);
+  session_part::get().before_release.arm();
 }
 
 void late_copy_list::ended() {

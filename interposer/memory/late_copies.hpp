@@ -8,11 +8,20 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 namespace vgpu::interposer {
+
+/// Describes a part of a copy to the device, and where the program has its
+/// rows.
+struct late_part {
+  call::late_write what;
+  std::uint64_t from = 0;
+  std::uint64_t pitch = 0;
+};
 
 /// Makes one copy, in steps.
 class copy_steps {
@@ -43,6 +52,22 @@ public:
   CUresult add(stream& in, std::uint64_t begin, std::uint64_t end,
                std::unique_ptr<copy_steps> what);
 
+  /// Makes a copy to the device, whose parts follow each other in the stream.
+  /// The copies stand in the stream at once, and wait there for their bytes,
+  /// so that no other stream has to do anything for them.
+  CUresult add_write(stream& in, std::vector<late_part> parts);
+
+  /// Calls `what` when the stream comes to it, and lets the stream continue
+  /// then. It may write to [begin, end) of the program's memory, and appends no
+  /// work.
+  CUresult add_action(stream& in, std::uint64_t begin, std::uint64_t end,
+                      std::function<void()> what);
+
+  /// Takes room in the reply arena for reads of pending copies, which get only
+  /// a part of it. Returns false where they have that.
+  bool take_room(std::size_t bytes);
+  void give_room(std::size_t bytes) noexcept { room_ -= bytes; }
+
   /// Makes the hidden stream of a context, which the first copy needs, unless
   /// a stream waits for the program. A GPU's driver may wait for all streams
   /// when it makes one, so callers do this early.
@@ -57,6 +82,8 @@ public:
 
 private:
   class copy;
+  class write;
+  class action;
   /// Holds what copies in one context need.
   struct place {
     context& in;
@@ -69,6 +96,7 @@ private:
   place& place_of(context& in);
   std::unique_ptr<event> take_event(place& x);
   void give(place& x, std::unique_ptr<event> what);
+  void begun();
   void ended();
 
   std::mutex making_; // is held while a place is made
@@ -76,6 +104,7 @@ private:
   std::condition_variable none_;
   std::vector<std::unique_ptr<place>> places_;
   std::atomic<std::size_t> pending_{0};
+  std::atomic<std::size_t> room_{0}; // bytes of the arena
 };
 
 /// Returns the process's copies of this kind. Precondition: the driver's state

@@ -40,6 +40,8 @@ public:
                         std::uint8_t device, call_number number) noexcept = 0;
   virtual void appended(const call::write& x, std::uint8_t device,
                         call_number number) noexcept = 0;
+  virtual void appended(const call::late_write& x, std::uint8_t device,
+                        call_number number) noexcept = 0;
   virtual void appended(const call::read& x, std::uint8_t device,
                         call_number number) noexcept = 0;
   virtual void appended(const call::read_host& x, std::uint8_t device,

@@ -109,13 +109,23 @@ std::string guest_socket_name(const options& given) {
 /// Says how long the last messages may take before the process ends.
 constexpr std::chrono::milliseconds last_words{200};
 
+/// Says how many channels the cpu device has, for tests: 0 means that each
+/// stream has its own.
+unsigned cpu_channels() {
+  auto* wanted = std::getenv("VGPU_CPU_CHANNELS");
+  return wanted == nullptr
+             ? 0U
+             : static_cast<unsigned>(std::strtoul(wanted, nullptr, 10));
+}
+
 std::unique_ptr<device::device> open_device(const options& given,
                                             std::uint32_t pgpu) {
   auto ordinal = static_cast<int>(pgpu);
   if (given.device == "cpu")
     return device::open_cpu_device({.ordinal = ordinal,
                                     .memory = given.memory,
-                                    .capability = given.capability},
+                                    .capability = given.capability,
+                                    .channels = cpu_channels()},
                                    given.quota);
   if (given.device != "nvidia")
     throw std::runtime_error{"device '" + given.device +

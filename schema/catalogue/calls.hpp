@@ -89,6 +89,8 @@ enum class number : std::uint16_t {
   host_ended = 74,
   time_work = 75,
   part_check = 80,
+  late_write = 82,
+  late_bytes = 83,
 };
 
 // -- memory -------------------------------------------------------------------
@@ -388,6 +390,30 @@ struct write {
   box to{};
   extent size{};
   static auto fields(auto& x) { return std::tie(x.stream, x.to, x.size); }
+};
+
+/// Copies to the device, as write does, but the stream stops here until
+/// late_bytes brings the bytes. The program sends them when the stream has come
+/// here, which a host_call before this call tells it. `size` has one slice, and
+/// at most max_payload bytes.
+struct late_write {
+  static constexpr auto id = number::late_write;
+  static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::captured;
+  live<stream_id> stream{};
+  box to{};
+  extent size{};
+  static auto fields(auto& x) { return std::tie(x.stream, x.to, x.size); }
+};
+
+/// Carries the bytes of a late_write as its payload, the rows without gaps, and
+/// lets its stream continue.
+struct late_bytes {
+  static constexpr auto id = number::late_bytes;
+  static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::captured;
+  std::uint64_t call = 0; // call number of the late_write
+  static auto fields(auto& x) { return std::tie(x.call); }
 };
 
 /// Copies from device to host. The answer is the rows without gaps, in the
@@ -888,16 +914,17 @@ struct tensor_map_encode {
 using all = std::tuple<
     mem_alloc, mem_free, host_alloc, host_free, zero_copy, zero_copy_write,
     image_part, module_load, part_check, module_facts, module_unload,
-    kernel_attribute, launch, active_clusters, write, read, read_host, copy,
-    fill, stream_create, stream_destroy, event_create, event_destroy,
-    event_record, stream_wait, peer_wait, stream_sync, device_sync, event_sync,
-    elapsed, host_call, host_begun, host_done, host_ended, array_create,
-    array_destroy, texture_create, texture_known, texture_destroy, read_managed,
-    write_managed, memory_create, memory_destroy, memory_map, memory_unmap,
-    memory_access, wait_value, memory_share, memory_import, event_share,
-    event_import, event_query, host_file, tensor_map_encode, condition_place,
-    condition_words, placed_share, placed_import, shared_bytes, limit_set,
-    limits_reset, stream_window, cache_reset, time_work>;
+    kernel_attribute, launch, active_clusters, write, late_write, late_bytes,
+    read, read_host, copy, fill, stream_create, stream_destroy, event_create,
+    event_destroy, event_record, stream_wait, peer_wait, stream_sync,
+    device_sync, event_sync, elapsed, host_call, host_begun, host_done,
+    host_ended, array_create, array_destroy, texture_create, texture_known,
+    texture_destroy, read_managed, write_managed, memory_create, memory_destroy,
+    memory_map, memory_unmap, memory_access, wait_value, memory_share,
+    memory_import, event_share, event_import, event_query, host_file,
+    tensor_map_encode, condition_place, condition_words, placed_share,
+    placed_import, shared_bytes, limit_set, limits_reset, stream_window,
+    cache_reset, time_work>;
 
 template <class Call>
 concept decided = std::same_as<decltype(Call::lasting), const lasts>;

@@ -80,6 +80,11 @@ status execute_call(dispatch_context& on, const call::write& x);
 status execute_call(dispatch_context& on, const call::copy& x);
 status execute_call(dispatch_context& on, const call::fill& x);
 
+// -- writes whose bytes come late (dispatch_late_writes.cpp)
+
+status execute_call(dispatch_context& on, const call::late_write& x);
+status execute_call(dispatch_context& on, const call::late_bytes& x);
+
 // -- reads (dispatch_reads.cpp)
 
 status execute_call(dispatch_context& on, const call::read& x);

@@ -91,8 +91,12 @@ status execute_call(dispatch_context& on, const call::stream_create& x) {
   on.state().add(x.stream.id);
   if (x.non_blocking == 0)
     on.slot.blocking.insert(x.stream.id);
-  if (x.non_blocking == call::stream_create::apart)
+  if (x.non_blocking == call::stream_create::apart) {
     on.order().leave_out(x.stream.id);
+    // The program makes such a stream before its first late copies, which also
+    // find out where there is no memory.
+    (void)on.slot.late_rooms.prepare(on.device());
+  }
   if (auto ok = on.device().create_stream(x.stream.id, x.non_blocking != 0,
                                           x.priority);
       !ok)

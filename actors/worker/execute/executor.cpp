@@ -202,15 +202,17 @@ void executor::note_refused(const record& what, const performed& x) {
   }
 }
 
-void executor::look_ahead(const record& at) {
+void executor::look_ahead(const record& at, std::shared_ptr<const void> owner) {
   // An unreadable call is refused when its turn comes.
   (void)call::decode(at.message, [&]<class Call>(const Call& x, std::uint8_t) {
     // A replay first makes the work before host_ended.
     if constexpr (std::is_same_v<Call, call::host_done>)
       objects_.functions.calls->finish_early(x.call);
-    else if constexpr (std::is_same_v<Call, call::host_ended>)
+    else if constexpr (std::is_same_v<Call, call::host_ended>) {
       if (at.end > objects_.replay_until)
         objects_.functions.calls->finish_early(x.call);
+    } else if constexpr (std::is_same_v<Call, call::late_bytes>)
+      objects_.late_writes->give_early(x.call, at.payload, std::move(owner));
   });
 }
 

@@ -68,8 +68,10 @@ public:
 
   /// Examines a later call while an earlier one takes long, because the later
   /// one may end what the earlier one waits for: a driver sometimes waits for
-  /// all streams, and a stream may wait for the program. Thread-safe.
-  void look_ahead(const record& at);
+  /// all streams, and a stream may wait for the program. `owner` keeps the
+  /// payload; without it, the payload stays until the call is executed.
+  /// Thread-safe.
+  void look_ahead(const record& at, std::shared_ptr<const void> owner);
 
   /// Sets the position before which calls were appended while an earlier worker
   /// served the session.

@@ -14,7 +14,7 @@ void calls_ahead::look(const mapped_source::mapped_log& log) {
     auto got = ahead.next();
     if (!got || !*got)
       break;
-    exec_.look_ahead(**got);
+    exec_.look_ahead(**got, nullptr);
   }
   seen_until_ = ahead.position();
 }
@@ -22,27 +22,28 @@ void calls_ahead::look(const mapped_source::mapped_log& log) {
 void calls_ahead::look(const forwarded_source& calls, std::uint64_t position) {
   auto at = position;
   for (auto& x : calls.ranges_from(position))
-    if (!look(x.rest, at, position))
+    if (!look(std::move(x), at, position))
       return;
 }
 
 /// Examines a range that begins at `position`, and moves `position` to its end.
-/// Skips calls up to `executed`. Returns false where the range is damaged or
-/// not aligned to words; that is handled when its turn comes.
-bool calls_ahead::look(std::span<const std::byte> bytes,
-                       std::uint64_t& position, std::uint64_t executed) {
-  auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
-  if (begin % sizeof(std::uint64_t) != 0)
-    return false;
-  auto end = position + bytes.size();
-  if (end <= seen_until_)
+/// Skips calls up to `executed`. Returns false where the range is damaged; that
+/// is handled when its turn comes.
+bool calls_ahead::look(forwarded_source::range calls, std::uint64_t& position,
+                       std::uint64_t executed) {
+  auto end = position + calls.rest.size();
+  if (end <= seen_until_) {
     position = end;
+    return true;
+  }
+  calls = forwarded_source::in_words(std::move(calls));
+  auto bytes = calls.rest;
   while (position < end) {
     auto got = parse_record(bytes, position, scratch_);
     if (!got || !*got)
       return false;
     if (position > executed && position >= seen_until_) {
-      exec_.look_ahead(**got);
+      exec_.look_ahead(**got, calls.owner);
       seen_until_ = (*got)->end;
     }
     bytes = bytes.subspan((*got)->end - position);

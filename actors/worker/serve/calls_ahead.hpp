@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 namespace vgpu {
@@ -26,7 +25,7 @@ public:
   void look(const forwarded_source& calls, std::uint64_t position);
 
 private:
-  bool look(std::span<const std::byte> bytes, std::uint64_t& position,
+  bool look(forwarded_source::range calls, std::uint64_t& position,
             std::uint64_t executed);
 
   executor& exec_;

@@ -144,20 +144,19 @@ void forwarded_source::queue(const data::calls& x, const parcel_ptr& in) {
     return; // all of it arrived before
   auto bytes = in->bulk().subspan(received_ - x.from);
   received_ = x.to;
-  // Records consist of words. Large frames and aligned parcels are aligned to
-  // words, and are read in place.
+  calls_.push_back(in_words({in, bytes}));
+}
+
+forwarded_source::range forwarded_source::in_words(range calls) {
+  auto bytes = calls.rest;
   if (reinterpret_cast<std::uintptr_t>(bytes.data()) % sizeof(std::uint64_t) ==
-      0) {
-    calls_.push_back({in, bytes});
-    return;
-  }
+      0)
+    return calls;
   auto words =
       std::make_shared<std::vector<std::uint64_t>>((bytes.size() + 7) / 8);
-  std::copy(bytes.begin(), bytes.end(),
-            reinterpret_cast<std::byte*>(words->data()));
-  calls_.push_back(
-      {words,
-       {reinterpret_cast<const std::byte*>(words->data()), bytes.size()}});
+  auto* to = reinterpret_cast<std::byte*>(words->data());
+  std::copy(bytes.begin(), bytes.end(), to);
+  return {std::move(words), {to, bytes.size()}};
 }
 
 void forwarded_source::skip_to(std::uint64_t position) {

@@ -39,6 +39,10 @@ public:
     std::span<const std::byte> rest;
   };
 
+  /// Returns calls that are aligned to words, as records are read: these, or a
+  /// copy of them. Large frames and aligned parcels are aligned already.
+  static range in_words(range calls);
+
   /// Calls `ring`, on any thread, when there is an answer to send.
   forwarded_source(const session_identity& identity, executor& exec,
                    const client_silence& silence,

@@ -5,6 +5,7 @@
 #include "actors/compute/work_meter.hpp"
 #include "actors/state/event_times.hpp"
 #include "actors/state/vgpu_state.hpp"
+#include "actors/worker/session/late_rooms.hpp"
 #include "actors/worker/session/stream_order.hpp"
 #include "devices/interface/change_unit.hpp"
 #include "devices/interface/condition_unit.hpp"
@@ -100,6 +101,8 @@ struct device_slot {
   std::unordered_set<stream_id> blocking;
   /// Holds the variables that outlive their module.
   std::vector<device::global_info> kept_for_good;
+  /// Holds the memory for bytes that the program sends late.
+  vgpu::late_rooms late_rooms;
   std::unique_ptr<device::device> device;
   device_capabilities can;
   /// Holds the worker's own meter; null where the device has one.

@@ -11,6 +11,7 @@
 #include "actors/worker/session/host_memory.hpp"
 #include "actors/worker/session/image_book.hpp"
 #include "actors/worker/session/known_work.hpp"
+#include "actors/worker/session/late_writes.hpp"
 #include "actors/worker/session/payload_pins.hpp"
 #include "actors/worker/session/pending_work.hpp"
 #include "actors/worker/session/replay_checks.hpp"
@@ -87,6 +88,9 @@ struct session_objects {
   pending_work pending;
   host_memory host;
   host_functions functions;
+  /// Is shared with the thread that looks ahead.
+  std::shared_ptr<vgpu::late_writes> late_writes =
+      std::make_shared<vgpu::late_writes>();
   replayed_waits waits;
   known_work known;
   /// Serves other sessions' requests; null until the session shares something.

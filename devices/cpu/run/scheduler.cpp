@@ -178,6 +178,11 @@ status scheduler::add_locked(stream_id id, const task_ptr& what,
   }
   if (in_stream)
     s.last = what;
+  if (in_stream && !channels_.empty()) {
+    auto& last = channels_[id.value % channels_.size()];
+    depend(what, last);
+    last = what;
+  }
   return {};
 }
 

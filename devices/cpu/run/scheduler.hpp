@@ -94,6 +94,11 @@ public:
   /// before there are any.
   void watch_by(watcher by) { watch_ = std::move(by); }
 
+  /// Lets streams share this many channels, each of which runs its tasks in
+  /// order. 0: each stream has its own. The caller does so before there are
+  /// tasks.
+  void share_channels(std::size_t count) { channels_.resize(count); }
+
   /// Creates a stream.
   status create_stream(stream_id id, bool non_blocking);
   /// Destroys a stream. Its tasks still run.
@@ -165,7 +170,8 @@ private:
   std::mutex mutex_;
   std::unordered_map<stream_id, stream> streams_;
   std::unordered_map<event_id, event> events_;
-  std::vector<task_ptr> orphans_; // last tasks of destroyed streams
+  std::vector<task_ptr> channels_; // the last task of each
+  std::vector<task_ptr> orphans_;  // last tasks of destroyed streams
   task_ptr fence_;
   std::unordered_map<task*, task_ptr> pending_;
   bool frozen_ = false;

@@ -241,6 +241,7 @@ bool fake_client::welcome(int socket) {
   ::send(socket, bytes.begin(), bytes.size(), MSG_NOSIGNAL);
   if (options_.refusal.empty())
     open_ = std::move(next);
+  turns_.clear();
   return true;
 }
 
@@ -365,6 +366,7 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
   ++counts_[static_cast<std::uint16_t>(Call::id)];
   if constexpr (std::is_same_v<Call, call::launch> ||
                 std::is_same_v<Call, call::write> ||
+                std::is_same_v<Call, call::late_write> ||
                 std::is_same_v<Call, call::read> ||
                 std::is_same_v<Call, call::read_host> ||
                 std::is_same_v<Call, call::copy> ||
@@ -399,6 +401,14 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
     each_row(x.size, [&](auto y, auto z, auto offset) {
       std::memcpy(row(x.to, y, z, x.size.width), r.payload.data() + offset,
                   x.size.width);
+    });
+  } else if constexpr (std::is_same_v<Call, call::late_write>) {
+    late_writes_.emplace(r.call.value, x);
+  } else if constexpr (std::is_same_v<Call, call::late_bytes>) {
+    auto what = late_writes_.extract(x.call).mapped();
+    each_row(what.size, [&](auto y, auto z, auto offset) {
+      std::memcpy(row(what.to, y, z, what.size.width),
+                  r.payload.data() + offset, what.size.width);
     });
   } else if constexpr (std::is_same_v<Call, call::read>) {
     each_row(x.size, [&](auto y, auto z, auto offset) {
@@ -457,13 +467,39 @@ void fake_client::apply(const record& r, const Call& x, std::uint8_t) {
   } else if constexpr (std::is_same_v<Call, call::elapsed>) {
     answer(r, CUDA_SUCCESS, std::bit_cast<std::uint32_t>(1.5F));
   } else if constexpr (std::is_same_v<Call, call::host_call>) {
-    if (failure_ != CUDA_SUCCESS)
+    if (failure_ != CUDA_SUCCESS) {
       answer(r, failure_);
-    else
-      open_->area->call_host(r.slot, r.call);
+    } else {
+      turns_.push_back({r.slot, r.call, x.stream.id, false});
+      call_those_in_turn();
+    }
+  } else if constexpr (std::is_same_v<Call, call::host_done> ||
+                       std::is_same_v<Call, call::host_ended>) {
+    std::erase_if(turns_, [&](auto& t) { return t.call.value == x.call; });
+    call_those_in_turn();
+  } else if constexpr (std::is_same_v<Call, call::stream_create>) {
+    if (x.non_blocking == 0)
+      blocking_.insert(x.stream.id);
   } else if constexpr (Call::kind == call::answer::sync) {
     answer(r, CUDA_SUCCESS);
   }
+}
+
+/// Calls the host functions whose streams have come to them. A stream comes to
+/// its next one when the one before has ended, and the legacy stream and
+/// blocking ones wait for each other.
+void fake_client::call_those_in_turn() {
+  auto orders = [this](stream_id a, stream_id b) {
+    return a == b || (a == legacy_stream && blocking_.contains(b)) ||
+           (b == legacy_stream && blocking_.contains(a));
+  };
+  for (auto x = turns_.begin(); x != turns_.end(); ++x)
+    if (!x->called && std::none_of(turns_.begin(), x, [&](auto& earlier) {
+          return orders(earlier.stream, x->stream);
+        })) {
+      x->called = true;
+      open_->area->call_host(x->slot, x->call);
+    }
 }
 
 /// Tells that the work began and ended now.

@@ -9,11 +9,13 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -92,6 +94,7 @@ private:
   void encode(const record& r, const call::tensor_map_encode& x);
   void note_settings(std::span<const std::byte> bytes);
   void tell_times_of(const record& r);
+  void call_those_in_turn();
 
   const fake_options options_;
   unique_fd listener_;
@@ -108,6 +111,16 @@ private:
   jit_settings settings_;
   std::map<std::uint16_t, int> counts_;
   std::map<device_address, std::vector<std::byte>> memory_;
+  std::map<std::uint64_t, call::late_write> late_writes_;
+  /// Describes a host function that has not ended.
+  struct turn {
+    slot_index slot;
+    call_number call;
+    stream_id stream;
+    bool called;
+  };
+  std::deque<turn> turns_;
+  std::set<stream_id> blocking_;
   std::map<std::uint64_t, device_address> arrays_;
   std::map<std::uint64_t, std::uint64_t> placed_; // bytes by memory id
   std::function<void(const call::launch&)> launched_;

@@ -2,6 +2,7 @@
 #include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/cpu/device_fixture.hpp"
 
+#include <atomic>
 #include <future>
 #include <thread>
 
@@ -225,6 +226,41 @@ BOOST_AUTO_TEST_CASE(attached_host_memory_can_be_used_until_detached) {
   BOOST_TEST(run("write_to", {1}, {64}, arguments{at, 12}) ==
              CUDA_ERROR_ILLEGAL_ADDRESS);
   BOOST_TEST(host[63] == 11);
+}
+
+/// The device acts as a GPU with one channel: a stream that waits for the host
+/// holds up all others, and pinning memory waits for all.
+BOOST_AUTO_TEST_CASE(streams_share_channels_where_that_is_wanted) {
+  constexpr auto bytes = std::uint64_t{64} << 20;
+  auto narrow = device::open_cpu_device(
+      {.memory = bytes, .threads = 1, .channels = 1}, bytes);
+  for (auto x : {first, apart})
+    BOOST_REQUIRE(narrow->create_stream(x, true, 0).ok());
+  auto arrived = std::promise<std::function<void()>>{};
+  BOOST_REQUIRE(narrow
+                    ->enqueue_host(first,
+                                   [&](std::function<void()> go_on) {
+                                     arrived.set_value(std::move(go_on));
+                                   })
+                    .ok());
+  auto go_on = arrived.get_future().get();
+  auto reached = std::atomic<bool>{false};
+  BOOST_REQUIRE(narrow
+                    ->enqueue_host(apart,
+                                   [&](const std::function<void()>& on) {
+                                     reached = true;
+                                     on();
+                                   })
+                    .ok());
+  auto pinned = std::vector<std::byte>(4096);
+  auto pinning = std::async(std::launch::async, [&] {
+    auto at = reinterpret_cast<device_address>(pinned.data());
+    auto ok = narrow->attach_host(at, pinned.size()).ok();
+    return ok && reached;
+  });
+  BOOST_TEST(!reached);
+  go_on();
+  BOOST_TEST(pinning.get());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 #include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -479,6 +481,40 @@ BOOST_AUTO_TEST_CASE(a_host_function_stops_its_stream_until_it_ends) {
   go_on();
   hold(0); // the fake driver runs nothing by itself
   BOOST_TEST(after.wait() == CUDA_SUCCESS);
+}
+
+/// Bytes that the program sends late go into memory that the device uses, while
+/// the stream that copies them stands still.
+BOOST_AUTO_TEST_CASE(a_copy_takes_what_was_written_while_its_stream_stood) {
+  outcome started, after;
+  std::function<void()> go_on;
+  std::mutex mutex;
+  alignas(4096) static std::array<char, 4096> room{};
+  std::vector<char> target(room.size());
+  auto at = [](void* x) { return reinterpret_cast<device_address>(x); };
+  BOOST_REQUIRE(dev->attach_host(at(room.data()), room.size()).ok());
+  BOOST_REQUIRE(dev->enqueue_host(legacy_stream,
+                                  [&](std::function<void()> x) {
+                                    {
+                                      std::lock_guard guard{mutex};
+                                      go_on = std::move(x);
+                                    }
+                                    started.tell()(CUDA_SUCCESS);
+                                  })
+                    .ok());
+  BOOST_REQUIRE(dev->enqueue_copy(legacy_stream, {at(target.data())},
+                                  {at(room.data())}, {room.size(), 1, 1})
+                    .ok());
+  dev->when_done(legacy_stream, after.tell());
+  BOOST_TEST(started.wait() == CUDA_SUCCESS);
+  room.fill('x');
+  std::lock_guard guard{mutex};
+  go_on();
+  hold(0);
+  BOOST_TEST(after.wait() == CUDA_SUCCESS);
+  BOOST_TEST(std::count(target.begin(), target.end(), 'x') ==
+             static_cast<long>(target.size()));
+  BOOST_TEST(dev->detach_host(at(room.data()), room.size()).ok());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

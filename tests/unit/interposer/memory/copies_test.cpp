@@ -5,6 +5,7 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 using namespace vgpu;
@@ -279,6 +280,31 @@ BOOST_AUTO_TEST_CASE(a_copy_to_registered_memory_returns_and_writes_later) {
   }
   finish();
   BOOST_TEST((plain == std::vector<unsigned char>(size, 7)));
+}
+
+/// Nothing but the bytes, and the end of what a stream waits for, is appended
+/// after the call: a GPU may have no channel for another stream.
+BOOST_AUTO_TEST_CASE(a_late_copy_stands_in_its_stream_when_the_call_returns) {
+  auto number_of = [](auto counts, call::number x) {
+    return counts[static_cast<std::uint16_t>(x)];
+  };
+  REQUIRE_OK(cuCtxSynchronize());
+  auto before = fake().counts();
+  {
+    held_stream held;
+    REQUIRE_OK(cuMemcpyHtoDAsync(memory, pinned, size, nullptr));
+    REQUIRE_OK(cuMemcpyDtoHAsync(plain.data(), memory, size, nullptr));
+    held.let_go();
+    finish();
+    REQUIRE_OK(cuCtxSynchronize());
+    auto after = fake().counts();
+    for (auto [x, more] : {std::pair{call::number::late_write, 1},
+                           std::pair{call::number::late_bytes, 1},
+                           std::pair{call::number::read, 1},
+                           std::pair{call::number::event_record, 0},
+                           std::pair{call::number::host_ended, 0}})
+      BOOST_TEST(number_of(after, x) - number_of(before, x) == more);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_batch_reads_when_its_attributes_say) {
