@@ -1,6 +1,8 @@
 // Optional interface of a device: when it executes a piece of work.
 #pragma once
 
+#include "schema/base/fault.hpp"
+
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -79,6 +81,11 @@ private:
 class trace_unit {
 public:
   virtual ~trace_unit() = default;
+
+  /// Says that work will be traced from now on, or that no more will be. A
+  /// device that prepares for it to measure exactly does so here. A fault says
+  /// why it measures less exactly; work is traced all the same.
+  virtual status record(bool) { return {}; }
 
   /// Adds the work that is enqueued from now on to this span, or to none where
   /// it is null. The thread that enqueues calls it.

@@ -462,6 +462,11 @@ public:
     return times_.total(whom);
   }
 
+  status record(bool on) override {
+    if (auto ok = ready(); !ok)
+      return ok;
+    return trace_.record(on);
+  }
   void trace(std::shared_ptr<work_span> what) override {
     trace_.trace(std::move(what));
   }
@@ -653,6 +658,8 @@ private:
         if (how != closing && !lost_)
           trace_.settle();
       });
+    } else {
+      trace_.drop();
     }
     return ok;
   }

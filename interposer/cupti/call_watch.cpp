@@ -2,6 +2,7 @@
 
 #include "interposer/cupti/activity_buffers.hpp"
 #include "interposer/cupti/callback_names.hpp"
+#include "interposer/cupti/object_callbacks.hpp"
 #include "interposer/cupti/tool.hpp"
 
 #include <array>
@@ -130,18 +131,10 @@ void join(const activity& x) {
 thread_local std::uint64_t own_word = 0;
 
 void call_back(const activity& x, site where) {
-  auto& to = here();
   auto number = driver_function(x.name);
-  callback call = nullptr;
-  void* user = nullptr;
-  {
-    std::lock_guard guard{to.mutex};
-    if (!to.one.is_active || number >= most_functions ||
-        !to.one.enabled[static_cast<std::size_t>(domain::driver)][number])
-      return;
-    call = to.one.call;
-    user = to.one.user;
-  }
+  auto to = subscriber_of(domain::driver, number);
+  if (!to)
+    return;
   auto result = static_cast<CUresult>(x.result);
   callback_data data{};
   data.where = where;
@@ -153,7 +146,7 @@ void call_back(const activity& x, site where) {
   data.context_id = x.context;
   data.own_word = &own_word;
   data.correlation = x.correlation;
-  call(user, domain::driver, number, &data);
+  to->call(to->user, domain::driver, number, &data);
 }
 
 void begins(activity* x) {
@@ -164,16 +157,20 @@ void begins(activity* x) {
       join(*x);
     }
     // A subscriber reads the arguments without looking whether there are any.
-    if (to.wants_callbacks && x->arguments != nullptr)
+    if (to.wants_callbacks && x->arguments != nullptr) {
       call_back(*x, site::enter);
+      tell_of_object(*x, site::enter);
+    }
   } catch (const std::bad_alloc&) {
     // The call is then not told.
   }
 }
 
 void ends(const activity* x) {
-  if (here().wants_callbacks && x->arguments != nullptr)
+  if (here().wants_callbacks && x->arguments != nullptr) {
+    tell_of_object(*x, site::exit);
     call_back(*x, site::exit);
+  }
   flush_where_due();
 }
 

@@ -22,6 +22,15 @@ const cupti_bridge* driver() noexcept {
   return out;
 }
 
+std::optional<listening> subscriber_of(domain in, std::uint32_t number) {
+  auto& x = here();
+  std::lock_guard guard{x.mutex};
+  if (!x.one.is_active || number >= most_functions ||
+      !x.one.enabled[static_cast<std::size_t>(in)][number])
+    return std::nullopt;
+  return listening{x.one.call, x.one.user};
+}
+
 code apply_wishes(tool& x) {
   const auto* by = driver();
   if (by == nullptr)
@@ -32,9 +41,11 @@ code apply_wishes(tool& x) {
   x.wants_records = wants_work;
   x.wants_calls = on(kind::driver) || on(kind::runtime) || wants_some ||
                   on(kind::external_correlation);
-  x.wants_callbacks =
-      x.one.is_active &&
-      x.one.enabled[static_cast<std::size_t>(domain::driver)].any();
+  auto hears = [&](domain of) {
+    return x.one.is_active && x.one.enabled[static_cast<std::size_t>(of)].any();
+  };
+  x.wants_callbacks = hears(domain::driver) || hears(domain::resource) ||
+                      hears(domain::synchronize);
   if (by->listen(wants_work || x.wants_callbacks ? &call_watch() : nullptr) !=
       CUDA_SUCCESS)
     return code::unknown;

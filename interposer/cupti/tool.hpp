@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace vgpu::cupti {
@@ -74,6 +75,14 @@ tool& here() noexcept;
 
 /// Returns the driver's functions, or null where the driver is not ours.
 const interposer::cupti_bridge* driver() noexcept;
+
+/// Holds the function that hears a callback.
+struct listening {
+  callback call;
+  void* user;
+};
+/// Returns the subscriber's function where it wants this callback.
+std::optional<listening> subscriber_of(domain in, std::uint32_t number);
 
 /// Starts and stops what the tool's wishes need. The caller holds the mutex.
 code apply_wishes(tool& x);

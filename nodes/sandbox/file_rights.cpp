@@ -173,10 +173,11 @@ void permit_nvidia(rules& to) {
     to.permit(x, programs);
   each_part_of("LD_LIBRARY_PATH",
                [&](const auto& x) { to.permit(x, programs); });
-  if (const auto* chosen = ::getenv("VGPU_NVIDIA_DRIVER")) {
-    std::string path{chosen};
-    to.permit(path.substr(0, path.rfind('/')), programs);
-  }
+  for (const auto* variable : {"VGPU_NVIDIA_DRIVER", "VGPU_NVIDIA_CUPTI"})
+    if (const auto* chosen = ::getenv(variable)) {
+      std::string path{chosen};
+      to.permit(path.substr(0, path.rfind('/')), programs);
+    }
   if (auto cache = compute_cache(); !cache.empty()) {
     (void)::mkdir(cache.c_str(), 0700);
     to.permit(cache, keep_files);

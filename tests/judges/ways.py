@@ -28,7 +28,8 @@ def read_options(parser, chosen):
 def environment(chosen, way):
     """Returns the caller's environment, with nothing of it that would choose a way."""
     out = {key: value for key, value in os.environ.items()
-           if not key.startswith("VGPU_") or key == "VGPU_MANAGER"}
+           if not key.startswith("VGPU_") or key == "VGPU_MANAGER"
+           or key.startswith("VGPU_NVIDIA_")}
     if way != "native":
         out["VGPU_TRANSPORT"] = way
     if way in chosen.manager:

@@ -1,6 +1,7 @@
 // Limits of kernels, hints for caches, and tracing.
 #include "actors/worker/execute/call_dispatch.hpp"
 
+#include "actors/link/log.hpp"
 #include "schema/base/cuda_fault.hpp"
 
 #include <bit>
@@ -87,6 +88,10 @@ status execute_call(dispatch_context& on, const call::cache_reset&) {
 
 status execute_call(dispatch_context& on, const call::time_work& x) {
   on.session.work.record(x.on != 0);
+  for (auto& slot : on.session.devices)
+    if (auto* unit = slot.can.trace; unit != nullptr)
+      if (auto ok = unit->record(x.on != 0); !ok)
+        spdlog::info("Work is timed by events: {}", ok.why().what);
   return {};
 }
 

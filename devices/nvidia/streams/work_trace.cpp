@@ -25,6 +25,29 @@ std::chrono::nanoseconds of_ms(float ms) {
 
 } // namespace
 
+work_trace::~work_trace() {
+  drop();
+  for (auto& x : pieces_)
+    gpu_activities::instance().abandon(x.exact);
+  (void)record(false);
+}
+
+status work_trace::record(bool on) {
+  if (on == records_)
+    return {};
+  auto& by = gpu_activities::instance();
+  if (!on) {
+    records_ = false;
+    by.stop();
+    return {};
+  }
+  auto version = 0;
+  (void)api_->cuDriverGetVersion(&version);
+  auto ok = by.start(version);
+  records_ = ok.ok();
+  return ok;
+}
+
 /// Records an event aside and learns when it was. Returns null where the GPU
 /// does not get to it soon.
 std::shared_ptr<const work_trace::fixed_point> work_trace::fixed_now() {
@@ -67,7 +90,7 @@ bool work_trace::fix() {
 }
 
 bool work_trace::begin(CUstream in) {
-  began_.reset();
+  drop();
   {
     std::lock_guard guard{mutex_};
     if (pieces_.size() >= most_pieces)
@@ -79,18 +102,29 @@ bool work_trace::begin(CUstream in) {
   if (!taken || api_->cuEventRecord(taken->get(), in) != CUDA_SUCCESS)
     return false;
   began_ = std::move(*taken);
+  if (records_)
+    exact_ = gpu_activities::instance().begin();
   return true;
 }
 
-void work_trace::end(CUstream in) {
-  auto began = std::exchange(began_, nullptr);
-  auto taken = pool_.take(true);
-  if (!began || !span_ || !taken ||
-      api_->cuEventRecord(taken->get(), in) != CUDA_SUCCESS)
+void work_trace::drop() {
+  began_.reset();
+  if (!exact_)
     return;
+  gpu_activities::end();
+  gpu_activities::instance().abandon(std::exchange(exact_, nullptr));
+}
+
+void work_trace::end(CUstream in) {
+  gpu_activities::end();
+  auto taken = pool_.take(true);
+  if (!began_ || !span_ || !taken ||
+      api_->cuEventRecord(taken->get(), in) != CUDA_SUCCESS)
+    return drop();
   span_->expect();
   std::lock_guard guard{mutex_};
-  pieces_.push_back({std::move(began), std::move(*taken), fixed_, span_});
+  pieces_.push_back({std::exchange(began_, nullptr), std::move(*taken), fixed_,
+                     span_, std::exchange(exact_, nullptr)});
   under_way_ = pieces_.size();
 }
 
@@ -103,20 +137,39 @@ bool work_trace::take_times(piece& x) {
   if (code == CUDA_SUCCESS)
     code = api_->cuEventElapsedTime(&begin, x.from->at.get(), x.began.get());
   // After an error no piece is ever done, and the process ends.
-  if (code != CUDA_SUCCESS)
+  if (code != CUDA_SUCCESS) {
+    gpu_activities::instance().abandon(x.exact);
     return true;
+  }
   auto cast = [](auto time) {
     return std::chrono::duration_cast<clock::duration>(time);
   };
   auto began = x.from->time + cast(of_ms(begin));
+  auto ended = began + cast(of_ms(length));
+  if (x.exact) {
+    gpu_activities::instance().finish(x.exact, {began, ended}, x.of);
+    return true;
+  }
   x.of->began(began);
-  x.of->ended(began + cast(of_ms(length)));
+  x.of->ended(ended);
   return true;
 }
 
 void work_trace::settle_pieces() {
+  std::lock_guard settling{settling_};
+  auto is_exact = false;
+  {
+    std::lock_guard guard{mutex_};
+    std::erase_if(pieces_, [&](piece& x) {
+      if (!take_times(x))
+        return false;
+      is_exact = is_exact || x.exact;
+      return true;
+    });
+  }
+  if (is_exact)
+    gpu_activities::instance().collect();
   std::lock_guard guard{mutex_};
-  std::erase_if(pieces_, [this](piece& x) { return take_times(x); });
   under_way_ = pieces_.size();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "devices/interface/trace_unit.hpp"
+#include "devices/nvidia/profiler/gpu_activities.hpp"
 #include "devices/nvidia/streams/completions.hpp"
 
 #include <atomic>
@@ -13,13 +14,20 @@
 
 namespace vgpu::device::nvidia {
 
-/// Puts each piece of traced work between two timing events. While nothing is
-/// traced it does nothing. trace(), begin() and end() belong to the thread that
-/// enqueues, and settle() to any thread that has the context current.
+/// Puts each piece of traced work between two timing events, which say that it
+/// is done. Its times are CUPTI's where that can be used, and else those of the
+/// events. While nothing is traced it does nothing. record(), trace(), begin(),
+/// end() and drop() belong to the thread that enqueues, and settle() to any
+/// thread that has the context current.
 class work_trace {
 public:
   explicit work_trace(driver_ptr api) : api_(api), pool_(std::move(api)) {}
+  work_trace(const work_trace&) = delete;
+  work_trace& operator=(const work_trace&) = delete;
+  ~work_trace();
 
+  /// Implements trace_unit::record().
+  status record(bool on);
   /// Implements trace_unit::trace().
   void trace(std::shared_ptr<work_span> what) { span_ = std::move(what); }
   bool is_on() const noexcept { return span_ != nullptr; }
@@ -29,6 +37,8 @@ public:
   bool begin(CUstream in);
   /// Ends the piece that begin() began, after its work was enqueued.
   void end(CUstream in);
+  /// Drops the piece that begin() began, because its work was refused.
+  void drop();
 
   /// Reports the pieces that are done by now. Costs a load where there are
   /// none.
@@ -49,6 +59,7 @@ private:
     event_ref began, ended;
     std::shared_ptr<const fixed_point> from;
     std::shared_ptr<work_span> of;
+    gpu_activities::piece_ref exact; // null where CUPTI does not record
   };
 
   void settle_pieces();
@@ -59,12 +70,16 @@ private:
   driver_ptr api_;
   event_pool pool_;
   std::shared_ptr<work_span> span_;
-  event_ref began_; // of the piece that is being enqueued
+  event_ref began_;                 // of the piece that is being enqueued
+  gpu_activities::piece_ref exact_; // the same piece
+  bool records_ = false;            // CUPTI records for this device
   CUstream aside_ = nullptr;
   std::shared_ptr<const fixed_point> fixed_;
-  std::mutex mutex_;
+  std::mutex settling_; // held until all that is done is told
+  std::mutex mutex_;    // guards pieces_
   std::deque<piece> pieces_;
-  std::atomic<std::size_t> under_way_{0}; // as many as pieces_
+  /// Counts pieces_ and those that are being told.
+  std::atomic<std::size_t> under_way_{0};
 };
 
 } // namespace vgpu::device::nvidia

@@ -71,6 +71,7 @@ fake_stream legacy;
 // The GPU's clock. Only copies, delays and fake_pass() move it.
 std::uint64_t clock_ns = 1'000'000'000;
 std::uint64_t copies_take = 0;
+std::uint64_t starts_take = 0;
 // Never freed, because work may still refer to them.
 std::deque<fake_stream> streams;
 std::deque<fake_event> events;
@@ -94,6 +95,33 @@ CUresult add(CUstream to, std::function<void()> what) {
   of(to).work.push_back(std::move(what));
   run(of(to));
   return CUDA_SUCCESS;
+}
+
+/// The calls that a profiler is told of, and of the work that they enqueue.
+struct fake_profiler_hooks {
+  std::uint32_t (*entered)(std::uint32_t call);
+  void (*left)(std::uint32_t call, std::uint32_t correlation, CUresult how);
+  void (*executed)(std::uint32_t call, std::uint32_t correlation,
+                   std::uint64_t began, std::uint64_t ended);
+};
+std::atomic<const fake_profiler_hooks*> profiler{nullptr};
+
+/// Adds work of a call that a profiler may watch. The work takes some time to
+/// start, which events before it see and a profiler does not.
+CUresult add_watched(std::uint32_t call, CUstream to,
+                     std::function<void()> what) {
+  const auto* by = profiler.load();
+  auto correlation = by != nullptr ? by->entered(call) : 0;
+  auto out = add(to, [=, what = std::move(what)] {
+    clock_ns += starts_take;
+    auto began = clock_ns;
+    what();
+    if (by != nullptr)
+      by->executed(call, correlation, began, clock_ns);
+  });
+  if (by != nullptr)
+    by->left(call, correlation, out);
+  return out;
 }
 
 // -- the driver's entry points ------------------------------------------------
@@ -354,11 +382,11 @@ CUresult elapsed(float* ms, CUevent from, CUevent to) {
 }
 /// The device has no memory, so a copy to it only takes time.
 CUresult copy_in(CUdeviceptr, const void*, std::size_t, CUstream in) {
-  return add(in, [] { clock_ns += copies_take; });
+  return add_watched(277, in, [] { clock_ns += copies_take; });
 }
 CUresult copy(CUdeviceptr to, CUdeviceptr from, std::size_t bytes,
               CUstream in) {
-  return add(in, [=] {
+  return add_watched(306, in, [=] {
     clock_ns += copies_take;
     std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from),
                  bytes);
@@ -610,7 +638,7 @@ CUresult launch(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
                 unsigned, unsigned, CUstream in, void** parameters, void**) {
   // The kernel without parameters is the delay.
   if (parameters == nullptr)
-    return add(in, [] { clock_ns += 1'000'000; });
+    return add_watched(307, in, [] { clock_ns += 1'000'000; });
   auto* to = *static_cast<void**>(parameters[0]);
   return add(in, [to] {
     std::memcpy(to, &base_of_conditions, sizeof base_of_conditions);
@@ -648,7 +676,11 @@ CUresult stream_attribute(CUstream, CUstreamAttrID which,
 unsigned launched_with = 0;
 CUresult launch_ex(const CUlaunchConfig* config, CUfunction, void**, void**) {
   launched_with = config->numAttrs;
-  return config->numAttrs > 1 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  if (config->numAttrs <= 1)
+    return add_watched(652, config->hStream, [] {});
+  if (const auto* by = profiler.load(); by != nullptr)
+    by->left(652, by->entered(652), CUDA_ERROR_INVALID_VALUE);
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult nothing() {
@@ -754,6 +786,8 @@ void fake_reset() {
   base_of_conditions = 0;
   sticky = CUDA_SUCCESS;
   copies_take = 0;
+  starts_take = 0;
+  profiler = nullptr;
   free_memory = std::uint64_t{1} << 40;
   created = 0;
   allocations.clear();
@@ -787,6 +821,15 @@ void fake_pass(std::uint64_t ns) {
 void fake_copies_take(std::uint64_t ns) {
   std::lock_guard guard{lock};
   copies_take = ns;
+}
+/// Sets how long it takes from now on until a copy or a kernel starts.
+void fake_starts_take(std::uint64_t ns) {
+  std::lock_guard guard{lock};
+  starts_take = ns;
+}
+/// Tells this profiler of calls and their work from now on.
+void fake_profile(const void* hooks) {
+  profiler = static_cast<const fake_profiler_hooks*>(hooks);
 }
 /// Returns the time by the GPU's clock.
 std::uint64_t fake_now() {
