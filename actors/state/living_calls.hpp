@@ -93,7 +93,8 @@ private:
                        Call::id == number::zero_copy ||
                        Call::id == number::host_free)
       return {kind::host_memory, device, first};
-    else if constexpr (Call::id == number::memory_map)
+    else if constexpr (Call::id == number::memory_map ||
+                       Call::id == number::host_map)
       return {kind::mapping, device, x.address};
     else if constexpr (Call::id == number::memory_unmap ||
                        Call::id == number::memory_access)

@@ -100,6 +100,17 @@ void vgpu_state::map(const call::memory_map& x) {
   ++memories_.at(x.memory.id).mappings;
 }
 
+status vgpu_state::audit_map(const call::host_map& x) const {
+  if (x.bytes == 0 || !is_whole(x.address) || !is_whole(x.bytes) ||
+      !is_whole(x.host))
+    return broken("memory is mapped by whole granules of 2 MiB");
+  return audit_place(x.address, x.bytes);
+}
+
+void vgpu_state::map(const call::host_map& x) {
+  mappings_.emplace(x.address, mapping_state{x.bytes, std::nullopt});
+}
+
 status vgpu_state::audit_mapping(device_address address,
                                  std::uint64_t bytes) const {
   auto known = mappings_.find(address);
@@ -112,8 +123,10 @@ std::uint64_t vgpu_state::unmap(device_address address) {
   auto known = mappings_.find(address);
   auto memory = known->second.memory;
   mappings_.erase(known);
-  --memories_.at(memory).mappings;
-  return forget_unused(memory);
+  if (!memory)
+    return 0;
+  --memories_.at(*memory).mappings;
+  return forget_unused(*memory);
 }
 
 /// Searches from the end of the program's part, which programs seldom reach.

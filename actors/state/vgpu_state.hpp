@@ -56,10 +56,11 @@ struct memory_state {
   std::shared_ptr<share_stake> stake{};
 };
 
-/// Describes a mapping of such memory.
+/// Describes a mapping of such memory, or of pinned memory.
 struct mapping_state {
   std::uint64_t bytes = 0;
-  memory_id memory;
+  /// Holds nothing where the mapping is of pinned memory.
+  std::optional<memory_id> memory;
   memory_access access = memory_access::none;
 };
 
@@ -184,6 +185,9 @@ public:
   status audit_map(const call::memory_map& x) const;
   /// Records a mapping.
   void map(const call::memory_map& x);
+  /// Checks that whole granules of pinned memory are mapped to free addresses.
+  status audit_map(const call::host_map& x) const;
+  void map(const call::host_map& x);
   /// Checks that exactly this range was mapped.
   status audit_mapping(device_address address, std::uint64_t bytes) const;
   /// Removes a mapping. Returns the bytes that stop to count.

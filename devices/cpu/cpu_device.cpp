@@ -178,6 +178,12 @@ public:
                     memory_id id) override {
     return physical_.map(address, bytes, id);
   }
+  status map_host(device_address address, std::uint64_t bytes,
+                  device_address from) override {
+    if (bytes == 0 || !memory_.usable(from, bytes))
+      return invalid("map_host: " + hex(from) + " is not attached");
+    return physical_.map_host(address, bytes, reinterpret_cast<void*>(from));
+  }
   status unmap_memory(device_address address, std::uint64_t bytes) override {
     account_.erase(address, bytes);
     return less_used(physical_.unmap(address, bytes));

@@ -27,11 +27,18 @@ public:
   /// mapped, because NVIDIA's driver refuses that.
   virtual status map_memory(device_address address, std::uint64_t bytes,
                             memory_id id) = 0;
-  /// Unmaps the range of one map_memory(). The caller has waited for the work
-  /// that uses it.
+  /// Maps attached host memory of this process, at `from`, to further
+  /// addresses, without access to it there. The memory is a shared mapping of
+  /// the process. Returns CUDA_ERROR_NOT_SUPPORTED where the device cannot;
+  /// such a device has
+  /// CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED as 0.
+  virtual status map_host(device_address address, std::uint64_t bytes,
+                          device_address from) = 0;
+  /// Unmaps the range of one map_memory() or map_host(). The caller has waited
+  /// for the work that uses it.
   virtual status unmap_memory(device_address address, std::uint64_t bytes) = 0;
   /// Sets the access of kernels and copies to [address, address + bytes), the
-  /// range of one map_memory().
+  /// range of one map_memory() or map_host().
   virtual status set_access(device_address address, std::uint64_t bytes,
                             memory_access access) = 0;
 };

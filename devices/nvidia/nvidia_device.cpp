@@ -230,6 +230,10 @@ public:
       return ok;
     return noted(physical_.map(address, bytes, id));
   }
+  status map_host(device_address, std::uint64_t, device_address) override {
+    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                      "the driver maps only its own memory into the window");
+  }
   status unmap_memory(device_address address, std::uint64_t bytes) override {
     enter();
     return noted(physical_.unmap(address, bytes));

@@ -108,8 +108,10 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr dptr) {
     if (dptr == 0)
       return CUDA_SUCCESS;
     auto* x = selected_context();
-    return x != nullptr && !x->active.load() ? CUDA_ERROR_CONTEXT_IS_DESTROYED
-                                             : free_device(dptr);
+    if (x != nullptr && !x->active.load())
+      return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return process::the_session().is_pinned(dptr) ? free_pooled_host(dptr)
+                                                  : free_device(dptr);
   });
 }
 

@@ -30,18 +30,42 @@ CUresult with_pool(CUmemoryPool handle, const Body& body) noexcept {
   });
 }
 
-/// Finds the device that a location names. Pools are device memory here.
-CUresult device_at(const CUmemLocation* where, CUmemAllocationType type,
-                   CUdevice& out,
-                   unsigned shared_by = CU_MEM_HANDLE_TYPE_NONE) {
+bool is_host(const CUmemLocation& x) {
+  return x.type == CU_MEM_LOCATION_TYPE_HOST ||
+         x.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
+/// Returns the current context's device, or the first one.
+CUdevice calling_device() {
+  auto* current = current_context();
+  return current == nullptr ? 0 : current->device;
+}
+
+/// Checks a place of pools on the host, which the current device announces.
+CUresult check_host(const CUmemLocation& x) {
+  auto any = x.type == CU_MEM_LOCATION_TYPE_HOST;
+  auto announced = any ? CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED
+                       : CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED;
+  const auto& device =
+      process::the_session()
+          .devices()[static_cast<std::size_t>(calling_device())];
+  if (device.value_of(announced) == 0)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  return any || is_numa_node(x.id) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/// Checks where a pool is to be, and with which ways of sharing.
+CUresult check_pool_place(const CUmemLocation* where, CUmemAllocationType type,
+                          unsigned shared_by = CU_MEM_HANDLE_TYPE_NONE) {
   if (where == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   if (type == CU_MEM_ALLOCATION_TYPE_MANAGED)
     return CUDA_ERROR_NOT_SUPPORTED;
   if (type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
-  out = where->id;
-  return check_place_of_pinned(*where, shared_by);
+  return is_host(*where) && shared_by == CU_MEM_HANDLE_TYPE_NONE
+             ? check_host(*where)
+             : check_place_of_pinned(*where, shared_by);
 }
 
 /// Tells whether a device's pools can be exported in this way.
@@ -81,7 +105,7 @@ CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool* pool_out, CUdevice dev) {
 CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle) {
   return with_device_pool(dev, [&] {
     auto* x = pools().find(handle);
-    if (x == nullptr || x->device != dev || x->imported)
+    if (x == nullptr || x->device != dev || x->on_host() || x->imported)
       return CUDA_ERROR_INVALID_VALUE;
     set_current_pool(dev, *x);
     return CUDA_SUCCESS;
@@ -92,10 +116,14 @@ CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool* pool_out,
                                         CUmemLocation* location,
                                         CUmemAllocationType type) {
   return guarded([&] {
-    CUdevice dev = 0;
-    if (auto code = device_at(location, type, dev); code != CUDA_SUCCESS)
+    if (auto code = check_pool_place(location, type); code != CUDA_SUCCESS)
       return code;
-    return cuDeviceGetDefaultMemPool(pool_out, dev);
+    if (!is_host(*location))
+      return cuDeviceGetDefaultMemPool(pool_out, location->id);
+    if (pool_out == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    *pool_out = handle_of(default_pool(*location, calling_device()));
+    return CUDA_SUCCESS;
   });
 }
 
@@ -103,10 +131,14 @@ CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool* pool_out,
                                  CUmemLocation* location,
                                  CUmemAllocationType type) {
   return guarded([&] {
-    CUdevice dev = 0;
-    if (auto code = device_at(location, type, dev); code != CUDA_SUCCESS)
+    if (auto code = check_pool_place(location, type); code != CUDA_SUCCESS)
       return code;
-    return cuDeviceGetMemPool(pool_out, dev);
+    if (!is_host(*location))
+      return cuDeviceGetMemPool(pool_out, location->id);
+    if (pool_out == nullptr)
+      return CUDA_ERROR_INVALID_VALUE;
+    *pool_out = handle_of(current_pool(*location, calling_device()));
+    return CUDA_SUCCESS;
   });
 }
 
@@ -114,10 +146,17 @@ CUresult CUDAAPI cuMemSetMemPool(CUmemLocation* location,
                                  CUmemAllocationType type,
                                  CUmemoryPool handle) {
   return guarded([&] {
-    CUdevice dev = 0;
-    if (auto code = device_at(location, type, dev); code != CUDA_SUCCESS)
+    if (auto code = check_pool_place(location, type); code != CUDA_SUCCESS)
       return code;
-    return cuDeviceSetMemPool(dev, handle);
+    if (!is_host(*location))
+      return cuDeviceSetMemPool(location->id, handle);
+    auto* x = pools().find(handle);
+    if (x == nullptr || x->where.type != location->type ||
+        (location->type == CU_MEM_LOCATION_TYPE_HOST_NUMA &&
+         x->where.id != location->id))
+      return CUDA_ERROR_INVALID_VALUE;
+    set_current_pool(*location, *x);
+    return CUDA_SUCCESS;
   });
 }
 
@@ -126,15 +165,18 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* pool_out,
   return guarded([&] {
     if (pool_out == nullptr || poolProps == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    CUdevice dev = 0;
-    if (auto code = device_at(&poolProps->location, poolProps->allocType, dev,
-                              poolProps->handleTypes);
+    const auto& where = poolProps->location;
+    if (auto code = check_pool_place(&where, poolProps->allocType,
+                                     poolProps->handleTypes);
         code != CUDA_SUCCESS)
       return code;
+    auto dev = is_host(where) ? calling_device() : where.id;
     auto shared = poolProps->handleTypes != CU_MEM_HANDLE_TYPE_NONE;
     if (shared && !may_be_exported(dev, poolProps->handleTypes))
       return CUDA_ERROR_NOT_SUPPORTED;
-    auto made = std::make_unique<pool>(dev, poolProps->maxSize);
+    auto made = is_host(where)
+                    ? std::make_unique<pool>(where, dev, poolProps->maxSize)
+                    : std::make_unique<pool>(dev, poolProps->maxSize);
     auto* x = made.get();
     if (shared)
       x->key = random_serial();
@@ -234,16 +276,40 @@ CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool handle,
   });
 }
 
+namespace {
+
+/// Tells whether the place always has access to the pool: a device to its own,
+/// the host to the host's.
+bool is_owner(const pool& x, const CUmemLocation& by) {
+  return x.on_host()
+             ? is_host(by)
+             : by.type == CU_MEM_LOCATION_TYPE_DEVICE && by.id == x.device;
+}
+
+/// Tells whether a place may get this access. No place loses its own pool's,
+/// and no other device gets a device's.
+bool may_have(const pool& x, const CUmemAccessDesc& wanted) {
+  if (is_owner(x, wanted.location))
+    return wanted.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return x.on_host() && wanted.location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+         is_device(wanted.location.id) &&
+         (wanted.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
+          wanted.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+} // namespace
+
 CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool handle,
                                     const CUmemAccessDesc* map, size_t count) {
   return with_pool(handle, [&](pool& x) {
     if (map == nullptr && count != 0)
       return CUDA_ERROR_INVALID_VALUE;
     for (std::size_t i = 0; i < count; ++i)
-      if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-          map[i].location.id != x.device ||
-          map[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+      if (!may_have(x, map[i]))
         return CUDA_ERROR_INVALID_VALUE;
+    for (std::size_t i = 0; i < count; ++i)
+      if (!is_owner(x, map[i].location))
+        x.allow(map[i].location.id, map[i].flags);
     return CUDA_SUCCESS;
   });
 }
@@ -254,9 +320,9 @@ CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags* flags,
   return with_pool(handle, [&](pool& x) {
     if (flags == nullptr || location == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    auto own = location->type == CU_MEM_LOCATION_TYPE_DEVICE &&
-               location->id == x.device;
-    *flags = own ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+    *flags = is_owner(x, *location) ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+             : x.on_host() && location->type == CU_MEM_LOCATION_TYPE_DEVICE
+                 ? x.access(location->id)
                  : CU_MEM_ACCESS_FLAGS_PROT_NONE;
     return CUDA_SUCCESS;
   });

@@ -115,8 +115,10 @@ CUresult allocate_in_order(stream& s, pool& from, std::size_t bytes,
     *out = 0;
     return CUDA_SUCCESS;
   }
-  return s.is_captured() ? capture_allocation(s, from.device, bytes, *out)
-                         : allocate_from(s.owner, from, bytes, *out);
+  if (!s.is_captured())
+    return allocate_from(s, from, bytes, *out);
+  return from.on_host() ? CUDA_ERROR_NOT_SUPPORTED
+                        : capture_allocation(s, from.device, bytes, *out);
 }
 
 } // namespace
@@ -146,7 +148,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   return in_stream(hStream, [&](stream& s) {
     if (dptr == 0)
       return CUDA_SUCCESS;
-    return s.is_captured() ? capture_free(s, dptr) : free_device(dptr, true);
+    return s.is_captured() ? capture_free(s, dptr) : free_in_order(s, dptr);
   });
 }
 

@@ -19,6 +19,12 @@ CUresult in_session(const Body& body) noexcept {
   });
 }
 
+/// Returns the current context's device, or the first one.
+std::uint8_t current_device() {
+  auto* current = current_context();
+  return current == nullptr ? std::uint8_t{0} : current->device_index();
+}
+
 } // namespace
 
 CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr* ptr, size_t size,
@@ -27,10 +33,7 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr* ptr, size_t size,
   return in_session([&] {
     if (ptr == nullptr || flags != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    auto* current = current_context();
-    return virtual_memories().reserve(
-        current == nullptr ? std::uint8_t{0} : current->device_index(), size,
-        alignment, *ptr);
+    return virtual_memories().reserve(current_device(), size, alignment, *ptr);
   });
 }
 
@@ -44,7 +47,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size,
   return in_session([&] {
     if (handle == nullptr || prop == nullptr || flags != 0)
       return CUDA_ERROR_INVALID_VALUE;
-    return virtual_memories().create(size, *prop, *handle);
+    return virtual_memories().create(current_device(), size, *prop, *handle);
   });
 }
 

@@ -35,7 +35,7 @@ CUresult word_store::open(std::uint8_t device) {
   what.location.id = device;
   CUmemAccessDesc access{what.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   CUdeviceptr at = 0;
-  auto code = all.create(condition_bytes, what, memory);
+  auto code = all.create(device, condition_bytes, what, memory);
   if (code != CUDA_SUCCESS)
     return code;
   code = all.reserve(device, condition_bytes, 0, at);

@@ -119,6 +119,12 @@ CUresult examine(const stream& in, const rows& x, const call::extent& size,
     return CUDA_ERROR_INVALID_VALUE;
   out.managed = found.in->managed;
   out.page_locked = found.where == place::pinned;
+  if (found.in->host != 0) {
+    // The bytes of adjacent mappings lie apart in the host window.
+    if (!found.in->holds(x.address, *bytes))
+      return CUDA_ERROR_NOT_SUPPORTED;
+    out.at.address = found.in->host + (x.address - found.in->address);
+  }
   // A pinned address serves as a device address too. A device address that is
   // given as host memory is a mistake of direction, unless it is both.
   if (named == side::host && found.where == place::device && !out.managed)
@@ -561,10 +567,10 @@ CUresult fill_bytes(stream& in, const rows& to, std::uint32_t value,
   auto pinned = target.where == place::pinned;
   if (pinned)
     on_occasion<occasion::host_memory>(
-        [&] { zero_copy().before_fill(to.address); });
-  in.worked(
-      here().send(call::fill{{in.wire}, box_of(to), value, element_bytes, size},
-                  in.device()));
+        [&] { zero_copy().before_fill(target.at.address); });
+  in.worked(here().send(
+      call::fill{{in.wire}, box_of(target.at), value, element_bytes, size},
+      in.device()));
   if (pinned)
     writes_under_way().add_fill(in, target.at.address, target.bytes);
   return finish_seen(in, target, async);

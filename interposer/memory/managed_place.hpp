@@ -7,6 +7,10 @@
 
 #include <cuda.h>
 
+#include <string>
+
+#include <unistd.h>
+
 namespace vgpu::interposer {
 
 /// Converts a place as calls before CUDA 12.2 name it: a device, or
@@ -35,11 +39,18 @@ inline CUresult check_place(advice::location x) noexcept {
   }
 }
 
+/// Tells whether the host has this NUMA node. A host without nodes counts as
+/// node 0.
+inline bool is_numa_node(int id) {
+  auto path = "/sys/devices/system/node/node" + std::to_string(id);
+  return id == 0 || (id > 0 && ::access(path.c_str(), F_OK) == 0);
+}
+
 /// Checks where pinned memory is to be made, and with which ways of sharing
 /// (CUmemAllocationHandleType). Returns CUDA_ERROR_INVALID_VALUE where CUDA has
 /// no such memory: NUMA_CURRENT is no place of memory, and HOST is not shared.
-/// Returns CUDA_ERROR_NOT_SUPPORTED for memory of the host, which no device
-/// announces.
+/// Returns CUDA_ERROR_NOT_SUPPORTED for other memory of the host, which callers
+/// handle themselves where a device announces it.
 inline CUresult check_place_of_pinned(const CUmemLocation& x,
                                       unsigned shared_by) noexcept {
   switch (x.type) {

@@ -28,8 +28,8 @@ namespace {
 /// Allocates, and tries again after freed ranges are settled. Where the quota
 /// is short, `spare` returns memory that nothing uses.
 template <class Spare>
-CUresult allocate_in(address_space& space, context& in, allocation& what,
-                     const Spare& spare) {
+CUresult allocate_in(address_space& space, std::uint8_t device,
+                     allocation& what, const Spare& spare) {
   auto refusal = space.allocate(what);
   if (refusal == address_space::refusal::quota) [[unlikely]] {
     spare();
@@ -39,8 +39,8 @@ CUresult allocate_in(address_space& space, context& in, allocation& what,
       (refusal == address_space::refusal::quota && space.awaits(what))) {
     auto& s = here();
     auto position = s.tail();
-    auto code = on_occasion<occasion::room>(
-        [&] { return s.synchronise(in.device_index()); });
+    auto code =
+        on_occasion<occasion::room>([&] { return s.synchronise(device); });
     if (code != CUDA_SUCCESS)
       return code;
     space.settle(position);
@@ -50,8 +50,8 @@ CUresult allocate_in(address_space& space, context& in, allocation& what,
                                                  : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-CUresult allocate_in_host(context& in, allocation& what) {
-  return allocate_in(here().host_space(), in, what, [] {});
+CUresult allocate_in_host(std::uint8_t device, allocation& what) {
+  return allocate_in(here().host_space(), device, what, [] {});
 }
 
 /// Allocates from the device, after a recount of the memory that other
@@ -59,7 +59,7 @@ CUresult allocate_in_host(context& in, allocation& what) {
 CUresult allocate_in_device(context& in, allocation& what) {
   auto device = in.device_index();
   sharing().recount(device, what.bytes);
-  return allocate_in(here().space(device), in, what,
+  return allocate_in(here().space(device), device, what,
                      [&] { make_room(device, what.bytes); });
 }
 
@@ -84,11 +84,10 @@ void release_device(const allocation& what, std::uint8_t device) {
     (void)on_occasion<occasion::sharing>([&] { return s.synchronise(device); });
 }
 
-/// Releases pinned memory. Precondition: wait_for_devices() has returned.
-void release_pinned(const allocation& what) {
+/// Releases pinned memory that no work uses any more.
+void release_unused(const allocation& what) {
   auto& s = here();
   synchronous().forget(what.address);
-  writes_under_way().wait_for(what.address, what.bytes);
   auto call = s.send(call::host_free{what.address, what.bytes}, what.device);
   if (what.kind == memory_kind::registered)
     (void)s.area().show_own(what.address, what.bytes);
@@ -97,6 +96,12 @@ void release_pinned(const allocation& what) {
   zero_copy().freed(what.address);
   s.host_space().retire(what, call.value);
   s.host_space().settle(call.value);
+}
+
+/// Releases pinned memory. Precondition: wait_for_devices() has returned.
+void release_pinned(const allocation& what) {
+  writes_under_way().wait_for(what.address, what.bytes);
+  release_unused(what);
 }
 
 bool begins(const address_space& in, device_address at, memory_kind kind) {
@@ -210,7 +215,7 @@ CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
                   .context = in.id.load(),
                   .flags = flags,
                   .device = in.device_index()};
-  auto code = allocate_in_host(in, what);
+  auto code = allocate_in_host(what.device, what);
   if (code != CUDA_SUCCESS)
     return code;
   begin_pinned(what);
@@ -228,8 +233,49 @@ CUresult free_pinned(const void* at) {
   return free_host(reinterpret_cast<std::uintptr_t>(at), memory_kind::pinned);
 }
 
+CUresult allocate_placed_host(std::uint8_t device, std::uint64_t bytes,
+                              device_address& out) {
+  allocation what{
+      .bytes = bytes, .kind = memory_kind::mapped, .device = device};
+  auto code = allocate_in_host(device, what);
+  if (code != CUDA_SUCCESS)
+    return code;
+  begin_pinned(what);
+  out = what.address;
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate_pooled_host(context& in, std::uint64_t bytes,
+                              std::uint64_t pool, CUdeviceptr& out) {
+  allocation what{.bytes = bytes,
+                  .kind = memory_kind::pooled,
+                  .context = in.id.load(),
+                  .pool = pool,
+                  .device = in.device_index()};
+  if (auto code = allocate_in_host(what.device, what); code != CUDA_SUCCESS)
+    return code;
+  begin_pinned(what);
+  late_copies().prepare(in);
+  out = what.address;
+  return CUDA_SUCCESS;
+}
+
+void end_pinned(const allocation& what) {
+  release_unused(what);
+}
+
+CUresult free_pooled_host(device_address at) {
+  return on_occasion<occasion::host_memory>(
+      [&] { return free_host(at, memory_kind::pooled); });
+}
+
+void free_placed_host(device_address at) {
+  if (auto what = here().host_space().take(at); what)
+    release_unused(*what);
+}
+
 CUresult allocate_host_addresses(context& in, allocation& what) {
-  return allocate_in_host(in, what);
+  return allocate_in_host(in.device_index(), what);
 }
 
 void give_up_host_addresses(const allocation& what) {
@@ -267,8 +313,10 @@ void free_all(context& of) {
   auto pinned = s.host_space().take_all(id);
   if (!pinned.empty())
     wait_for_devices();
-  for (auto& x : pinned)
+  for (auto& x : pinned) {
+    left_pool(x);
     release_pinned(x);
+  }
 }
 
 located locate_planned(device_address at) {
@@ -282,8 +330,10 @@ located locate(device_address at) {
   auto& s = here();
   if (auto device = s.device_of(at); device) {
     auto known = s.space(*device).find(at);
-    return {place::device, *device,
-            known ? known : virtual_memories().find(at)};
+    if (!known)
+      known = virtual_memories().find(at);
+    auto where = known && known->host != 0 ? place::pinned : place::device;
+    return {where, *device, known};
   }
   if (s.is_pinned(at))
     return {place::pinned, 0, s.host_space().find(at)};

@@ -39,6 +39,21 @@ CUresult allocate_pinned(context& in, std::uint64_t bytes, unsigned flags,
 /// Frees pinned memory. Waits for copies into it that are under way.
 CUresult free_pinned(const void* at);
 
+/// Allocates whole granules of pinned memory that the program maps by itself.
+/// No context owns it.
+CUresult allocate_placed_host(std::uint8_t device, std::uint64_t bytes,
+                              device_address& out);
+/// Frees such memory, which no device uses any more.
+void free_placed_host(device_address at);
+/// Allocates host memory for a pool.
+CUresult allocate_pooled_host(context& in, std::uint64_t bytes,
+                              std::uint64_t pool, CUdeviceptr& out);
+/// Frees host memory of a pool. Waits until no device uses it. Returns
+/// CUDA_ERROR_INVALID_VALUE where no such memory begins there.
+CUresult free_pooled_host(device_address at);
+/// Ends pinned memory that is in no book any more, and that no device uses.
+void end_pinned(const allocation& what);
+
 /// Takes whole pages of the host window for memory that the program has
 /// registered. Fills in the address.
 CUresult allocate_host_addresses(context& in, allocation& what);

@@ -12,10 +12,17 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
+#include <utility>
+#include <vector>
 
 namespace vgpu::interposer {
+
+class stream;
 
 /// Counts the memory of one pool, in bytes. A pool reserves whole granules, and
 /// keeps what it has reserved until it is trimmed. Not thread-safe.
@@ -46,14 +53,33 @@ private:
   std::uint64_t reserved_ = 0, reserved_high_ = 0;
 };
 
+/// Host memory that was freed in stream order. Work before the free may still
+/// use it.
+struct left_block {
+  allocation what;
+  stream_id in; // the stream of the free
+  /// Says how far that stream is done.
+  std::shared_ptr<const std::atomic<std::uint64_t>> done_until;
+  std::uint8_t device;    // of that stream
+  std::uint64_t position; // the log position of the free
+};
+
 /// Represents a CUmemoryPool.
 struct pool {
   explicit pool(int on_device, std::uint64_t at_most = 0)
-      : device(on_device), max_size(at_most) {}
+      : device(on_device), where{CU_MEM_LOCATION_TYPE_DEVICE, {on_device}},
+        max_size(at_most) {}
+  /// Makes a pool of host memory. Its calls go to `by_device`.
+  pool(CUmemLocation on_host, int by_device, std::uint64_t at_most)
+      : device(by_device), where(on_host), max_size(at_most) {}
   /// Gives up its reserve.
   ~pool();
 
   const int device;
+  const CUmemLocation where;
+  bool on_host() const noexcept {
+    return where.type != CU_MEM_LOCATION_TYPE_DEVICE;
+  }
   /// The bytes that the pool may have in use, or 0 where only the device limits
   /// it.
   const std::uint64_t max_size;
@@ -81,6 +107,18 @@ struct pool {
   void waited();
   /// Returns a copy of the book.
   pool_book book() const;
+
+  // -- a pool of host memory
+
+  /// Keeps a freed block for later allocations.
+  void keep(const left_block& x);
+  /// Takes a block of exactly this size that work in this stream may use now.
+  std::optional<allocation> take(std::uint64_t bytes, stream_id in);
+  /// Takes all blocks.
+  std::vector<left_block> take_all();
+  /// Sets and tells whether devices have access. It is not enforced.
+  void allow(int by_device, CUmemAccess_flags flags);
+  CUmemAccess_flags access(int by_device) const;
   /// Changes the book, and what the device's space counts for this pool.
   template <class Change>
   void change(const Change& f) {
@@ -90,12 +128,18 @@ struct pool {
   }
 
 private:
-  /// Counts the idle part of the reserve against the quota. Precondition: the
-  /// lock is held.
+  /// Counts the idle part of the reserve against the quota, if it is a
+  /// device's. Precondition: the lock is held.
   void count();
+  /// Takes blocks that no work uses, beyond the idle part of the reserve.
+  /// Precondition: the lock is held.
+  std::vector<left_block> take_unused();
 
   mutable std::mutex mutex_;
   pool_book book_;
+  std::vector<left_block> left_;
+  std::uint64_t left_bytes_ = 0;
+  std::map<int, CUmemAccess_flags> access_;
   std::uint64_t threshold_ = 0;
   std::uint64_t counted_ = 0;
   bool armed_ = false; // waited() has something to do
@@ -109,6 +153,11 @@ struct pool_table {
   /// Holds each device's current pool. An entry is null where the program set
   /// none.
   std::array<std::atomic<pool*>, 64> currents{};
+  /// Hold the default and the current pool of places on the host, by type and
+  /// NUMA node. `making` guards them.
+  std::map<std::pair<int, int>, pool*> host_defaults, host_currents;
+  /// Holds blocks of pools that have ended. `making` guards them.
+  std::vector<left_block> orphans;
   std::mutex making;
   /// Held shared while a pool of `all` is used that another thread may destroy.
   std::shared_mutex ending;
@@ -124,6 +173,12 @@ pool& default_pool(int device);
 pool& current_pool(int device);
 void set_current_pool(int device, pool& to);
 
+/// Return and set the pools of a place on the host. Calls of a new pool go to
+/// `by_device`.
+pool& default_pool(CUmemLocation on_host, int by_device);
+pool& current_pool(CUmemLocation on_host, int by_device);
+void set_current_pool(CUmemLocation on_host, pool& to);
+
 /// Destroys a pool, which must not be a default one. Its allocations live on.
 void destroy_pool(pool& x);
 
@@ -135,8 +190,10 @@ void trim_pools_after_wait();
 
 /// Allocates from the pool. Returns CUDA_ERROR_OUT_OF_MEMORY where the pool
 /// would exceed its maximum.
-CUresult allocate_from(context& in, pool& from, std::size_t bytes,
+CUresult allocate_from(stream& in, pool& from, std::size_t bytes,
                        CUdeviceptr& out);
+/// Frees memory of a pool in stream order.
+CUresult free_in_order(stream& in, CUdeviceptr at);
 /// Makes a descriptor by which another process can import the pool.
 CUresult export_pool(const pool& what, int& file);
 /// Imports a pool. Returns CUDA_ERROR_INVALID_VALUE where the descriptor is not

@@ -29,9 +29,13 @@ enum class owner : std::uint8_t { nobody, device, program };
 owner owner_of(device_address at, std::uint64_t bytes, bool planned = false) {
   auto found = planned ? locate_planned(at) : locate(at);
   switch (found.where) {
-  case place::pinned:
-    return found.in && found.in->holds(at, bytes) ? owner::program
-                                                  : owner::nobody;
+  case place::pinned: {
+    if (!found.in || !found.in->holds(at, bytes))
+      return owner::nobody;
+    auto open = found.in->kind != memory_kind::mapped ||
+                virtual_memories().usable(at, bytes);
+    return open ? owner::program : owner::nobody;
+  }
   case place::device: {
     if (!found.in || found.in->kind == memory_kind::array)
       return owner::nobody;
@@ -125,9 +129,17 @@ CUresult check_operation(const context& in, const CUstreamBatchMemOpParams& x,
   }
 }
 
+/// Returns the word where the program can always read and write it: memory of
+/// the host that is mapped lies in the host window as well.
+awaited_value word_in_window(awaited_value word) {
+  if (auto found = locate(word.address); found.in && found.in->host != 0)
+    word.address = found.in->host + (word.address - found.in->address);
+  return word;
+}
+
 CUresult issue_wait(stream& in, const awaited_value& word) {
   if (owner_of(word.address, word.bytes) == owner::program)
-    return host_calls().add_host_wait(in, word);
+    return host_calls().add_host_wait(in, word_in_window(word));
   // A wait does not notice the program's own later writes to managed memory.
   if (managed_memory::host_has_some() && is_managed(word.address, word.bytes))
     managed().hand_over(word.address, word.bytes);
@@ -139,7 +151,7 @@ CUresult issue_wait(stream& in, const awaited_value& word) {
 /// before.
 CUresult issue_write(stream& in, const awaited_value& word) {
   if (owner_of(word.address, word.bytes) == owner::program)
-    return host_calls().add_store(in, word);
+    return host_calls().add_store(in, word_in_window(word));
   if (word.bytes == 4)
     return fill_bytes(in, flat(word.address),
                       static_cast<std::uint32_t>(word.value), 4, {1, 1, 1});

@@ -5,16 +5,20 @@
 #include "interposer/memory/memory_part.hpp"
 #include "interposer/memory/sharing.hpp"
 #include "interposer/memory/synchronous_memory.hpp"
+#include "interposer/memory/zero_copy.hpp"
 #include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
 #include "schema/base/cuda_fault.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <iterator>
+#include <span>
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 
 namespace vgpu::interposer {
 
@@ -22,6 +26,41 @@ namespace {
 
 bool is_whole(std::uint64_t x) {
   return x % granule_bytes == 0;
+}
+
+void* program_pointer(device_address at) noexcept {
+  return reinterpret_cast<void*>(at); // NOLINT: the program's own addresses
+}
+
+// -- pages of the host window at further addresses of the program
+
+/// Maps the pages, without access. For shared memory an old size of 0 keeps the
+/// old mapping too.
+CUresult show_view(device_address at, device_address host,
+                   std::uint64_t bytes) {
+  if (::mremap(program_pointer(host), 0, bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+               program_pointer(at)) == MAP_FAILED)
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  return ::mprotect(program_pointer(at), bytes, PROT_NONE) == 0
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_OPERATING_SYSTEM;
+}
+
+/// Leaves only reserved addresses.
+void hide_view(device_address at, std::uint64_t bytes) {
+  ::mmap(program_pointer(at), bytes, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+CUresult protect_view(device_address at, std::uint64_t bytes,
+                      CUmemAccess_flags access) {
+  auto rights = access == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+                    ? PROT_READ | PROT_WRITE
+                : access == CU_MEM_ACCESS_FLAGS_PROT_READ ? PROT_READ
+                                                          : PROT_NONE;
+  return ::mprotect(program_pointer(at), bytes, rights) == 0
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_OPERATING_SYSTEM;
 }
 
 /// Returns the device that the location names, or nothing.
@@ -41,9 +80,40 @@ unsigned exportable(int device) {
              : CU_MEM_HANDLE_TYPE_NONE;
 }
 
-CUresult check_properties(const CUmemAllocationProp& x) {
+/// Tells whether the device can use memory of this place that is mapped into
+/// its window. Precondition: the place is on the host.
+bool can_map_host(std::uint8_t device, CUmemLocationType place) {
+  auto announced =
+      place == CU_MEM_LOCATION_TYPE_HOST
+          ? CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+          : CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED;
+  return here().devices()[device].value_of(announced) != 0;
+}
+
+bool is_host(const CUmemLocation& x) noexcept {
+  return x.type == CU_MEM_LOCATION_TYPE_HOST ||
+         x.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
+}
+
+/// Checks memory of the host, which another process cannot import.
+CUresult check_host(const CUmemAllocationProp& x, std::uint8_t device) {
+  if (x.location.type == CU_MEM_LOCATION_TYPE_HOST &&
+      x.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (!can_map_host(device, x.location.type) ||
+      x.requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE)
+    return CUDA_ERROR_NOT_SUPPORTED;
+  return x.location.type == CU_MEM_LOCATION_TYPE_HOST ||
+                 is_numa_node(x.location.id)
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult check_properties(const CUmemAllocationProp& x, std::uint8_t device) {
   if (x.type != CU_MEM_ALLOCATION_TYPE_PINNED)
     return CUDA_ERROR_INVALID_VALUE;
+  if (is_host(x.location))
+    return check_host(x, device);
   if (auto code = check_place_of_pinned(x.location, x.requestedHandleTypes);
       code != CUDA_SUCCESS)
     return code;
@@ -115,13 +185,31 @@ virtual_memory::reserved(device_address at, std::uint64_t bytes) const {
 // -- memory
 // -----------------------------------------------------------------------
 
-CUresult virtual_memory::create(std::uint64_t bytes,
+CUresult virtual_memory::create_on_host(std::uint8_t device,
+                                        std::uint64_t bytes,
+                                        const CUmemAllocationProp& what,
+                                        CUmemGenericAllocationHandle& out) {
+  device_address host = 0;
+  if (auto code = allocate_placed_host(device, bytes, host);
+      code != CUDA_SUCCESS)
+    return code;
+  std::unique_lock guard{mutex_};
+  out = ++last_memory_;
+  memories_.emplace(
+      out,
+      memory{.bytes = bytes, .device = device, .host = host, .what = what});
+  return CUDA_SUCCESS;
+}
+
+CUresult virtual_memory::create(std::uint8_t current, std::uint64_t bytes,
                                 const CUmemAllocationProp& what,
                                 CUmemGenericAllocationHandle& out) {
   if (bytes == 0 || !is_whole(bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  if (auto code = check_properties(what); code != CUDA_SUCCESS)
+  if (auto code = check_properties(what, current); code != CUDA_SUCCESS)
     return code;
+  if (is_host(what.location))
+    return create_on_host(current, bytes, what, out);
   auto device = *device_of(what.location);
   auto& space = here().space(device);
   auto promise = space.begin_promise();
@@ -163,6 +251,12 @@ void virtual_memory::forget_unused(CUmemGenericAllocationHandle handle) {
   auto& x = known->second;
   if (x.handles != 0 || x.mappings != 0)
     return;
+  if (x.host != 0) {
+    // Each unmapping has waited for the devices.
+    free_placed_host(x.host);
+    memories_.erase(known);
+    return;
+  }
   if (!x.foreign) {
     std::erase_if(x.ends, [](auto& each) { return !is_given(each); });
     if (!x.ends.empty()) {
@@ -332,14 +426,25 @@ CUresult virtual_memory::map(CUdeviceptr at, std::uint64_t bytes,
   if (place == nullptr)
     return CUDA_ERROR_INVALID_VALUE;
   // Each device has a window of its own.
-  if (place->device != x.device)
+  if (x.host != 0 ? !can_map_host(place->device, x.what.location.type)
+                  : place->device != x.device)
     return CUDA_ERROR_NOT_SUPPORTED;
   auto next = mappings_.lower_bound(at);
   if ((next != mappings_.end() && next->first < at + bytes) ||
       mapping_at(at) != mappings_.end())
     return CUDA_ERROR_INVALID_VALUE;
-  here().send(call::memory_map{{memory_id{handle}}, at, bytes}, x.device);
-  mappings_.emplace(at, mapping{bytes, handle, next_serial(), {}});
+  if (x.host == 0) {
+    here().send(call::memory_map{{memory_id{handle}}, at, bytes}, x.device);
+  } else {
+    if (auto code = show_view(at, x.host, bytes); code != CUDA_SUCCESS) {
+      hide_view(at, bytes);
+      return code;
+    }
+    here().send(call::host_map{x.host, at, bytes}, place->device);
+    on_host_.fetch_add(1);
+  }
+  mappings_.emplace(at,
+                    mapping{bytes, handle, next_serial(), place->device, {}});
   ++x.mappings;
   return CUDA_SUCCESS;
 }
@@ -374,7 +479,10 @@ CUresult virtual_memory::unmap(CUdeviceptr at, std::uint64_t bytes) {
   if (!device)
     return CUDA_ERROR_INVALID_VALUE;
   // The next synchronisation returns the error of the work.
-  (void)here().synchronise(*device);
+  if (any_on_host())
+    wait_for_devices();
+  else
+    (void)here().synchronise(*device);
   std::unique_lock guard{mutex_};
   auto [first, last] = whole_mappings(at, bytes);
   if (first == last) {
@@ -391,10 +499,60 @@ CUresult virtual_memory::unmap(CUdeviceptr at, std::uint64_t bytes) {
     auto handle = first->second.memory;
     synchronous().forget(first->first);
     here().send(call::memory_unmap{first->first, first->second.bytes}, *device);
+    if (memories_.at(handle).host != 0) {
+      hide_view(first->first, first->second.bytes);
+      on_host_.fetch_sub(1);
+    }
     first = mappings_.erase(first);
     --memories_.at(handle).mappings;
     forget_unused(handle);
   }
+  return CUDA_SUCCESS;
+}
+
+/// Checks one wish for access to a mapping.
+CUresult virtual_memory::check_access(const CUmemAccessDesc& wanted,
+                                      const memory& to) {
+  auto at = wanted.location.type;
+  auto known = device_of(wanted.location).has_value();
+  if (!known && at == CU_MEM_LOCATION_TYPE_DEVICE)
+    return CUDA_ERROR_INVALID_DEVICE;
+  if (!known && (!is_host(wanted.location) || to.host == 0))
+    return CUDA_ERROR_NOT_SUPPORTED;
+  // The access of a node is one of memory of nodes alone.
+  if (at == CU_MEM_LOCATION_TYPE_HOST_NUMA && at != to.what.location.type)
+    return CUDA_ERROR_INVALID_VALUE;
+  return wanted.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
+                 wanted.flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
+                 wanted.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+             ? CUDA_SUCCESS
+             : CUDA_ERROR_INVALID_VALUE;
+}
+
+/// Gives access to a mapping. Devices reach each other's windows, so whatever
+/// one of them may do with memory of the host, the window's own device may.
+CUresult virtual_memory::give_access(device_address at, mapping& x,
+                                     const CUmemAccessDesc& wanted) {
+  auto host = memories_.at(x.memory).host;
+  if (is_host(wanted.location)) {
+    x.access[the_host] = wanted.flags;
+    return protect_view(at, x.bytes, wanted.flags);
+  }
+  x.access[wanted.location.id] = wanted.flags;
+  auto flags = wanted.flags;
+  if (host == 0) {
+    if (wanted.location.id != x.device)
+      return CUDA_SUCCESS;
+  } else {
+    for (auto& [by, each] : x.access)
+      if (by != the_host)
+        flags = std::max(flags, each);
+    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)
+      zero_copy().note(host);
+  }
+  here().send(
+      call::memory_access{at, x.bytes, static_cast<std::uint32_t>(flags)},
+      x.device);
   return CUDA_SUCCESS;
 }
 
@@ -403,44 +561,40 @@ CUresult virtual_memory::set_access(CUdeviceptr at, std::uint64_t bytes,
                                     std::size_t count) {
   if (wanted == nullptr || count == 0)
     return CUDA_ERROR_INVALID_VALUE;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!device_of(wanted[i].location))
-      return wanted[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE
-                 ? CUDA_ERROR_INVALID_DEVICE
-                 : CUDA_ERROR_NOT_SUPPORTED;
-    auto flags = wanted[i].flags;
-    if (flags != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
-        flags != CU_MEM_ACCESS_FLAGS_PROT_READ &&
-        flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE)
-      return CUDA_ERROR_INVALID_VALUE;
-  }
+  const std::span all{wanted, count};
   std::unique_lock guard{mutex_};
   auto [first, last] = whole_mappings(at, bytes);
-  if (first == last)
+  if (first == last) {
+    // The wishes are checked first, as if they were for memory of a device.
+    for (const auto& each : all)
+      if (auto code = check_access(each, {}); code != CUDA_SUCCESS)
+        return code;
     return CUDA_ERROR_INVALID_VALUE;
-  for (; first != last; ++first) {
-    auto device = memories_.at(first->second.memory).device;
-    for (std::size_t i = 0; i < count; ++i) {
-      first->second.access[wanted[i].location.id] = wanted[i].flags;
-      if (wanted[i].location.id == device)
-        here().send(
-            call::memory_access{first->first, first->second.bytes,
-                                static_cast<std::uint32_t>(wanted[i].flags)},
-            device);
-    }
   }
+  for (auto i = first; i != last; ++i)
+    for (const auto& each : all)
+      if (auto code = check_access(each, memories_.at(i->second.memory));
+          code != CUDA_SUCCESS)
+        return code;
+  for (; first != last; ++first)
+    for (const auto& each : all)
+      if (auto code = give_access(first->first, first->second, each);
+          code != CUDA_SUCCESS)
+        return code;
   return CUDA_SUCCESS;
 }
 
 CUresult virtual_memory::access(CUdeviceptr at, CUmemLocation by,
                                 unsigned long long& out) const {
-  if (!device_of(by))
+  if (!device_of(by) && !is_host(by))
     return CUDA_ERROR_INVALID_DEVICE;
   std::shared_lock guard{mutex_};
   auto known = mapping_at(at);
   if (known == mappings_.end())
     return CUDA_ERROR_INVALID_VALUE;
-  auto flags = known->second.access.find(by.id);
+  if (is_host(by) && memories_.at(known->second.memory).host == 0)
+    return CUDA_ERROR_INVALID_DEVICE;
+  auto flags = known->second.access.find(is_host(by) ? the_host : by.id);
   out = flags == known->second.access.end()
             ? 0
             : static_cast<unsigned long long>(flags->second);
@@ -455,16 +609,25 @@ std::optional<allocation> virtual_memory::find(device_address at) const {
   return allocation{.address = known->first,
                     .bytes = known->second.bytes,
                     .kind = memory_kind::mapped,
-                    .serial = known->second.serial};
+                    .serial = known->second.serial,
+                    .device = known->second.device,
+                    .host = memories_.at(known->second.memory).host};
+}
+
+/// Tells whether the mapping may be used by copies: memory of a device by that
+/// device, memory of the host by anybody.
+bool virtual_memory::is_open(const mapping& x) const {
+  auto host = memories_.at(x.memory).host != 0;
+  return std::any_of(x.access.begin(), x.access.end(), [&](auto& each) {
+    return each.second != CU_MEM_ACCESS_FLAGS_PROT_NONE &&
+           (host || each.first == x.device);
+  });
 }
 
 bool virtual_memory::usable(device_address at, std::uint64_t bytes) const {
   std::shared_lock guard{mutex_};
   for (auto i = mapping_at(at); i != mappings_.end() && i->first <= at; ++i) {
-    auto own = memories_.at(i->second.memory).device;
-    auto flags = i->second.access.find(own);
-    if (flags == i->second.access.end() ||
-        flags->second == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+    if (!is_open(i->second))
       return false;
     auto rest = i->first + i->second.bytes - at;
     if (bytes <= rest)

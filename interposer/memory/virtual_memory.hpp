@@ -8,6 +8,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -18,10 +19,13 @@
 
 namespace vgpu::interposer {
 
-/// Holds all such memory of the process. Memory counts against the quota from
-/// its creation until it has neither a handle nor a mapping, and no process has
-/// a descriptor of it. Reserved addresses cost nothing, and neither does
-/// another process's memory while that process lives.
+/// Holds all such memory of the process. Memory of the host is pinned memory in
+/// the host window, of which a mapping is a second view: the program's copies
+/// use the window, kernels and the program itself the mapping. It counts
+/// against no quota. Memory of a device counts against the quota from its
+/// creation until it has neither a handle nor a mapping, and no process has a
+/// descriptor of it. Reserved addresses cost nothing, and neither does another
+/// process's memory while that process lives.
 ///
 /// The members check arguments as the driver does, and return
 /// CUDA_ERROR_INVALID_VALUE unless they say otherwise. Thread-safe.
@@ -41,8 +45,10 @@ public:
 
   /// Makes memory without addresses. Returns CUDA_ERROR_INVALID_DEVICE for a
   /// device that does not exist, CUDA_ERROR_NOT_SUPPORTED for an unsupported
-  /// way of sharing, and CUDA_ERROR_OUT_OF_MEMORY beyond the quota.
-  CUresult create(std::uint64_t bytes, const CUmemAllocationProp& what,
+  /// way of sharing, and CUDA_ERROR_OUT_OF_MEMORY beyond the quota. The current
+  /// device says whether memory of the host is supported.
+  CUresult create(std::uint8_t current, std::uint64_t bytes,
+                  const CUmemAllocationProp& what,
                   CUmemGenericAllocationHandle& out);
   /// Drops one reference to a handle.
   CUresult release(CUmemGenericAllocationHandle handle);
@@ -70,7 +76,8 @@ public:
 
   // -- both
 
-  /// Maps memory into reserved addresses of its own device. Returns
+  /// Maps memory into reserved addresses of its own device, or memory of the
+  /// host into those of any device that supports it. Returns
   /// CUDA_ERROR_NOT_SUPPORTED for a part of the memory, and for addresses of
   /// another device.
   CUresult map(CUdeviceptr at, std::uint64_t bytes, std::uint64_t offset,
@@ -84,8 +91,14 @@ public:
 
   /// Finds the mapping that the address lies in.
   std::optional<allocation> find(device_address at) const;
-  /// Tells whether the device itself may use all of [at, at + bytes), over any
-  /// number of mappings.
+  /// Tells whether any memory of the host is mapped, which kernels may then
+  /// use.
+  bool any_on_host() const noexcept {
+    return on_host_.load(std::memory_order_relaxed) != 0;
+  }
+  /// Tells whether copies may use all of [at, at + bytes), over any number of
+  /// mappings: memory of a device if that device may, memory of the host if
+  /// anybody may.
   bool usable(device_address at, std::uint64_t bytes) const;
 
 private:
@@ -96,6 +109,8 @@ private:
   struct memory {
     std::uint64_t bytes = 0;
     std::uint8_t device = 0;
+    /// Holds the place in the host window; 0 for memory of a device.
+    device_address host = 0;
     CUmemAllocationProp what{};
     std::size_t handles = 1;
     std::size_t mappings = 0;
@@ -112,9 +127,12 @@ private:
     std::uint64_t bytes = 0;
     CUmemGenericAllocationHandle memory = 0;
     std::uint64_t serial = 0;
-    /// Holds each device's access. A device without an entry has none.
+    std::uint8_t device = 0; // whose window it is in
+    /// Holds the access of each device, and that of the_host. A device without
+    /// an entry has none.
     std::map<int, CUmemAccess_flags> access;
   };
+  static constexpr int the_host = -1;
   using mapping_map = std::map<device_address, mapping>;
 
   const reservation* reserved(device_address at, std::uint64_t bytes) const;
@@ -122,6 +140,13 @@ private:
   /// Finds the mappings that cover exactly this range; empty where none do.
   std::pair<mapping_map::iterator, mapping_map::iterator>
   whole_mappings(device_address at, std::uint64_t bytes);
+  CUresult create_on_host(std::uint8_t device, std::uint64_t bytes,
+                          const CUmemAllocationProp& what,
+                          CUmemGenericAllocationHandle& out);
+  static CUresult check_access(const CUmemAccessDesc& wanted, const memory& to);
+  CUresult give_access(device_address at, mapping& x,
+                       const CUmemAccessDesc& wanted);
+  bool is_open(const mapping& x) const;
   void forget_unused(CUmemGenericAllocationHandle handle);
   memory* named(CUmemGenericAllocationHandle handle);
   static const share_descriptor& named_for_others(memory& x);
@@ -135,6 +160,7 @@ private:
   // Memory that only descriptors keep alive
   std::set<CUmemGenericAllocationHandle> given_away_;
   std::uint64_t last_memory_ = 0;
+  std::atomic<std::size_t> on_host_{0}; // mappings of memory of the host
 };
 
 /// Returns the process's own memory of this kind. Precondition: the driver's

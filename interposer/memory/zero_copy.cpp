@@ -2,6 +2,7 @@
 
 #include "interposer/memory/memory_part.hpp"
 #include "interposer/memory/registered_memory.hpp"
+#include "interposer/memory/virtual_memory.hpp"
 #include "interposer/session/on_occasion.hpp"
 #include "interposer/session/process.hpp"
 #include "interposer/session/session.hpp"
@@ -54,7 +55,9 @@ bool zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
   registered().put_changes();
   auto bytes = here().area().host_bytes();
   auto noted = apart();
-  auto out = false;
+  // Memory of the host that is mapped has other addresses, and is noted
+  // already.
+  auto out = virtual_memories().any_on_host();
   for (std::size_t at = 0; at + sizeof(device_address) <= arguments.size();
        at += sizeof(device_address)) {
     device_address x = 0;

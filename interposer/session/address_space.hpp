@@ -49,6 +49,9 @@ struct allocation {
   /// Holds the device. For host memory it is the one that was current at the
   /// allocation.
   std::uint8_t device = 0;
+  /// Holds the address of the first byte in the host window, for memory of the
+  /// host that the program maps elsewhere (memory_kind::mapped), or 0.
+  device_address host = 0;
 
   bool holds(device_address at, std::uint64_t count) const noexcept {
     return at >= address && count <= bytes && at - address <= bytes - count;

@@ -89,6 +89,7 @@ enum class number : std::uint16_t {
   host_ended = 74,
   time_work = 75,
   part_check = 80,
+  host_map = 81,
   late_write = 82,
   late_bytes = 83,
 };
@@ -215,6 +216,19 @@ struct memory_map {
   device_address address = 0;
   std::uint64_t bytes = 0;
   static auto fields(auto& x) { return std::tie(x.memory, x.address, x.bytes); }
+};
+
+/// Maps pinned memory of host_alloc to unused addresses as well, without access
+/// (cuMemMap of memory of the host). memory_unmap removes the mapping, before
+/// host_free. All arguments are multiples of granule_bytes.
+struct host_map {
+  static constexpr auto id = number::host_map;
+  static constexpr auto kind = answer::none;
+  static constexpr auto lasting = lasts::begins;
+  device_address host = 0; // in the host window
+  device_address address = 0;
+  std::uint64_t bytes = 0;
+  static auto fields(auto& x) { return std::tie(x.host, x.address, x.bytes); }
 };
 
 /// Removes one whole mapping, after all earlier work (cuMemUnmap).
@@ -920,7 +934,7 @@ using all = std::tuple<
     device_sync, event_sync, elapsed, host_call, host_begun, host_done,
     host_ended, array_create, array_destroy, texture_create, texture_known,
     texture_destroy, read_managed, write_managed, memory_create, memory_destroy,
-    memory_map, memory_unmap, memory_access, wait_value, memory_share,
+    memory_map, memory_unmap, memory_access, host_map, wait_value, memory_share,
     memory_import, event_share, event_import, event_query, host_file,
     tensor_map_encode, condition_place, condition_words, placed_share,
     placed_import, shared_bytes, limit_set, limits_reset, stream_window,

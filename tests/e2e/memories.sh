@@ -7,15 +7,17 @@
 #   flags       words of memory that order work, and are reset when seen
 #   conditions  kernels that choose what graphs do; the program is also suspended
 #   waits       streams that only the program's waiting keeps in order
+#   placed_host  memory of the host that the program maps by itself; the program
+#               is also suspended
 #   zero_copy   pinned memory that kernels and program write (forwarded only:
 #               where the worker maps it, its former contents cannot be restored)
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-usage() { echo "usage: memories.sh BUILD textures|unified|flags|conditions|waits|zero_copy mapped|forwarded"; }
+usage() { echo "usage: memories.sh BUILD textures|unified|flags|conditions|waits|placed_host|zero_copy mapped|forwarded"; }
 begin_case 3 "$@"
 case $2 in
   textures) program=("$guest" textures) ;;
-  unified | flags | conditions | waits | zero_copy) program=("$(dirname "$guest")/$2") ;;
+  unified | flags | conditions | waits | placed_host | zero_copy) program=("$(dirname "$guest")/$2") ;;
   *) usage >&2; exit 2 ;;
 esac
 what=$2
@@ -39,7 +41,7 @@ kill_node() {
 on_line() { # NUMBER LINE
   case $1 in
     3) until_true kill_worker ;;
-    5) [[ $what != conditions ]] || order suspend 1 ;;
+    5) [[ $what != conditions && $what != placed_host ]] || order suspend 1 ;;
     8) until_true kill_node ;;
   esac
 }

@@ -33,6 +33,7 @@ status execute_call(dispatch_context& on, const call::texture_destroy& x);
 status execute_call(dispatch_context& on, const call::memory_create& x);
 status execute_call(dispatch_context& on, const call::memory_destroy& x);
 status execute_call(dispatch_context& on, const call::memory_map& x);
+status execute_call(dispatch_context& on, const call::host_map& x);
 status execute_call(dispatch_context& on, const call::memory_unmap& x);
 status execute_call(dispatch_context& on, const call::memory_access& x);
 status execute_call(dispatch_context& on, const call::condition_place& x);

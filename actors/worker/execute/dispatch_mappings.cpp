@@ -60,6 +60,20 @@ status execute_call(dispatch_context& on, const call::memory_map& x) {
   return {};
 }
 
+status execute_call(dispatch_context& on, const call::host_map& x) {
+  if (on.slot.can.memory == nullptr)
+    return no_memory_unit();
+  if (!on.session.host.holds(x.host, x.bytes))
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "pinned memory does not lie in the host window");
+  if (auto ok = on.state().audit_map(x); !ok)
+    return ok;
+  if (auto ok = on.slot.can.memory->map_host(x.address, x.bytes, x.host); !ok)
+    return ok;
+  on.state().map(x);
+  return {};
+}
+
 status execute_call(dispatch_context& on, const call::memory_unmap& x) {
   if (auto ok = on.state().audit_mapping(x.address, x.bytes); !ok)
     return ok;

@@ -42,7 +42,7 @@ bool makes_memory(std::span<const std::uint64_t> words) {
     memory =
         Call::id == number::mem_alloc || Call::id == number::host_alloc ||
         Call::id == number::memory_create || Call::id == number::memory_map ||
-        Call::id == number::memory_access ||
+        Call::id == number::memory_access || Call::id == number::host_map ||
         Call::id == number::condition_words ||
         Call::id == number::texture_create || Call::id == number::texture_known;
   });

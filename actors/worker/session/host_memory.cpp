@@ -9,10 +9,11 @@ namespace vgpu {
 status host_memory::make_shadow() {
   if (bytes_ != 0)
     return {};
+  // Only a shared mapping can be mapped a second time, into a device's window.
   auto* at = ::mmap(
       reinterpret_cast<void*>(host_window), window_bytes,
       PROT_READ | PROT_WRITE,
-      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (at == MAP_FAILED)
     return cuda_fault(
         CUDA_ERROR_OPERATING_SYSTEM,

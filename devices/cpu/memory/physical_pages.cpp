@@ -167,6 +167,19 @@ status physical_store::map(device_address address, std::uint64_t bytes,
   return {};
 }
 
+status physical_store::map_host(device_address address, std::uint64_t bytes,
+                                void* from) {
+  if (!into_.in_window(address, bytes))
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "a mapping of host memory leaves the window");
+  if (auto ok = into_.show(address, bytes, from); !ok) {
+    into_.release(address, bytes);
+    return ok;
+  }
+  mapped_.insert_or_assign(address, mapped{bytes, nullptr});
+  return {};
+}
+
 result<physical_store::mapped*> physical_store::find(device_address address,
                                                      std::uint64_t bytes) {
   auto known = mapped_.find(address);

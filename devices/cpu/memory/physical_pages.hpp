@@ -35,17 +35,20 @@ public:
 
   /// Maps the whole memory, without access.
   status map(device_address address, std::uint64_t bytes, memory_id id);
-  /// Unmaps exactly the range of one map(). Returns how many bytes became
-  /// unreachable.
+  /// Maps shared memory of the process, without access. It stays the caller's,
+  /// and counts for no quota here.
+  status map_host(device_address address, std::uint64_t bytes, void* from);
+  /// Unmaps exactly the range of one map() or map_host(). Returns how many
+  /// bytes became unreachable.
   result<std::uint64_t> unmap(device_address address, std::uint64_t bytes);
-  /// Allows or forbids access to exactly the range of one map().
+  /// Allows or forbids access to exactly the range of one map() or map_host().
   status set_access(device_address address, std::uint64_t bytes, bool usable);
 
 private:
   struct pages;
   struct mapped {
     std::uint64_t bytes = 0;
-    std::shared_ptr<pages> of;
+    std::shared_ptr<pages> of; // null for host memory
     bool usable = false;
   };
 

@@ -47,6 +47,7 @@ struct described_session : a_session {
   static constexpr stream_id stream{5};
   static constexpr device_address placed_at = at + 64 * granule_bytes;
   static constexpr device_address words_at = at + 65 * granule_bytes;
+  static constexpr device_address host_at = at + 66 * granule_bytes;
   static constexpr array_shape shape{
       .width = 64, .height = 64, .format = CU_AD_FORMAT_FLOAT, .channels = 1};
 
@@ -127,6 +128,11 @@ struct described_session : a_session {
   void make(call::memory_map*) {
     call_it(call::memory_map{{placed}, placed_at, granule_bytes});
     call_it(call::memory_map{{words}, words_at, granule_bytes});
+  }
+  void make(call::host_map*) {
+    call_it(call::host_alloc{host_window + granule_bytes, granule_bytes});
+    call_it(
+        call::host_map{host_window + granule_bytes, host_at, granule_bytes});
   }
   void make(call::memory_access*) {
     for (auto address : {placed_at, words_at})

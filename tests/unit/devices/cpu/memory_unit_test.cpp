@@ -4,6 +4,8 @@
 #include "devices/interface/memory_unit.hpp"
 #include "schema/base/cuda_fault.hpp"
 
+#include <sys/mman.h>
+
 namespace vgpu::test {
 
 namespace {
@@ -62,6 +64,44 @@ BOOST_AUTO_TEST_CASE(memory_counts_until_its_last_mapping_ends) {
              CUDA_ERROR_OUT_OF_MEMORY);
   BOOST_REQUIRE(unit.unmap_memory(at, quota / 2).ok());
   BOOST_TEST(unit.create_memory(memory_id{2}, quota / 2 + g).ok());
+}
+
+BOOST_AUTO_TEST_CASE(host_memory_can_be_mapped_as_well) {
+  auto* host = static_cast<int*>(mmap(nullptr, 2 * g, PROT_READ | PROT_WRITE,
+                                      MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  BOOST_REQUIRE(host != MAP_FAILED);
+  auto from = reinterpret_cast<device_address>(host);
+  BOOST_TEST(!unit.map_host(at, 2 * g, from).ok()); // It is not attached.
+  BOOST_REQUIRE(dev->attach_host(from, 2 * g).ok());
+  BOOST_TEST(!unit.map_host(at, 3 * g, from).ok());
+  BOOST_TEST(!unit.map_host(base - g, 2 * g, from).ok());
+  BOOST_REQUIRE(unit.map_host(at, 2 * g, from).ok());
+  BOOST_TEST(cuda_code(dev->enqueue_fill(legacy_stream, {at}, 0, 1, {16})) ==
+             CUDA_ERROR_INVALID_VALUE);
+  BOOST_REQUIRE(unit.set_access(at, 2 * g, memory_access::read_write).ok());
+  BOOST_TEST(run("write_to", {1}, {1}, arguments{at + g, 7}) == CUDA_SUCCESS);
+  BOOST_TEST(host[g / sizeof(int)] == 7);
+  // It counts for no quota.
+  BOOST_TEST(unit.create_memory(memory_id{1}, quota).ok());
+  BOOST_REQUIRE(unit.unmap_memory(at, 2 * g).ok());
+  BOOST_TEST(host[g / sizeof(int)] == 7);
+  BOOST_TEST(run("write_to", {1}, {1}, arguments{at + g, 8}) ==
+             CUDA_ERROR_ILLEGAL_ADDRESS);
+  BOOST_TEST(dev->detach_host(from, 2 * g).ok());
+  munmap(host, 2 * g);
+}
+
+BOOST_AUTO_TEST_CASE(private_host_memory_cannot_be_mapped_a_second_time) {
+  auto* host = mmap(nullptr, g, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  BOOST_REQUIRE(host != MAP_FAILED);
+  auto from = reinterpret_cast<device_address>(host);
+  BOOST_REQUIRE(dev->attach_host(from, g).ok());
+  BOOST_TEST(!unit.map_host(at, g, from).ok());
+  BOOST_REQUIRE(unit.create_memory(memory_id{1}, g).ok());
+  map(0, 1, memory_id{1});
+  BOOST_TEST(dev->detach_host(from, g).ok());
+  munmap(host, g);
 }
 
 BOOST_AUTO_TEST_CASE(impossible_mappings_are_refused) {

@@ -56,22 +56,66 @@ struct pool_fixture : driver_fixture {
   std::uint64_t before = 0;
 };
 
-/// Makes pinned memory at a place, and a pool of such memory. Returns what both
-/// calls answer, or CUDA_ERROR_UNKNOWN where they do not agree.
+CUmemPoolProps pool_at(CUmemLocationType type, unsigned shared_by = 0) {
+  CUmemPoolProps out{};
+  out.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+  out.location = {type, {0}};
+  out.handleTypes = static_cast<CUmemAllocationHandleType>(shared_by);
+  return out;
+}
+
+/// Makes pinned memory at a place that CUDA does not have, and a pool of such
+/// memory. Returns what both calls answer, or CUDA_ERROR_UNKNOWN where they do
+/// not agree.
 CUresult make_at(CUmemLocationType type, unsigned shared_by = 0) {
+  auto like = pool_at(type, shared_by);
   CUmemAllocationProp what{};
-  what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  what.location = {type, {0}};
-  what.requestedHandleTypes = static_cast<CUmemAllocationHandleType>(shared_by);
+  what.type = like.allocType;
+  what.location = like.location;
+  what.requestedHandleTypes = like.handleTypes;
   CUmemGenericAllocationHandle memory = 0;
   auto code = cuMemCreate(&memory, step, &what, 0);
-  CUmemPoolProps like{};
-  like.allocType = what.type;
-  like.location = what.location;
-  like.handleTypes = what.requestedHandleTypes;
   CUmemoryPool made = nullptr;
   return cuMemPoolCreate(&made, &like) == code ? code : CUDA_ERROR_UNKNOWN;
 }
+
+/// A pool of memory of the host.
+struct host_pool : driver_fixture {
+  CUmemoryPool pool = nullptr;
+  CUstream first = nullptr, second = nullptr;
+
+  host_pool() {
+    auto what = pool_at(CU_MEM_LOCATION_TYPE_HOST);
+    REQUIRE_OK(cuMemPoolCreate(&pool, &what));
+    for (auto* x : {&first, &second})
+      REQUIRE_OK(cuStreamCreate(x, CU_STREAM_NON_BLOCKING));
+  }
+  ~host_pool() {
+    if (pool != nullptr)
+      (void)cuMemPoolDestroy(pool);
+    for (auto* x : {first, second})
+      (void)cuStreamDestroy(x);
+  }
+  CUdeviceptr allocate(std::uint64_t bytes, CUstream in) {
+    CUdeviceptr out = 0;
+    REQUIRE_OK(cuMemAllocFromPoolAsync(&out, bytes, pool, in));
+    return out;
+  }
+  static int freed() {
+    constexpr std::uint16_t host_free_number = 4;
+    REQUIRE_OK(cuCtxSynchronize());
+    return fake().counts()[host_free_number];
+  }
+  /// Returns the same when what earlier pools left has ended. A wait learns of
+  /// the end of work where calls came before it, and the next one frees.
+  int freed_before() {
+    auto p = allocate(64, second);
+    (void)freed();
+    (void)freed();
+    REQUIRE_OK(cuMemFree(p));
+    return freed();
+  }
+};
 
 } // namespace
 
@@ -223,9 +267,10 @@ BOOST_AUTO_TEST_CASE(a_pools_end_gives_up_its_reserve) {
   REQUIRE_OK(cuCtxSynchronize());
 }
 
-BOOST_AUTO_TEST_CASE(memory_of_the_host_is_refused_as_cuda_says) {
-  for (auto type : {CU_MEM_LOCATION_TYPE_HOST, CU_MEM_LOCATION_TYPE_HOST_NUMA})
-    CHECK_CODE(make_at(type), CUDA_ERROR_NOT_SUPPORTED);
+BOOST_AUTO_TEST_CASE(places_on_the_host_are_checked_as_cuda_says) {
+  CHECK_CODE(make_at(CU_MEM_LOCATION_TYPE_HOST_NUMA,
+                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+             CUDA_ERROR_NOT_SUPPORTED);
   CHECK_CODE(make_at(CU_MEM_LOCATION_TYPE_HOST,
                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
              CUDA_ERROR_INVALID_VALUE);
@@ -262,6 +307,109 @@ BOOST_AUTO_TEST_CASE(a_pool_grows_to_its_maximum_and_no_further) {
   p = allocate(2 * step); // what was freed is room again
   release(p);
   release(r);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(pools_of_the_host, host_pool)
+
+BOOST_AUTO_TEST_CASE(their_memory_is_pinned_memory) {
+  std::size_t before = 0, now = 0, total = 0;
+  REQUIRE_OK(cuMemGetInfo(&before, &total));
+  auto p = allocate(5000, first);
+  auto* words = reinterpret_cast<volatile int*>(p); // NOLINT
+  words[100] = 7;
+  BOOST_TEST(words[100] == 7);
+  REQUIRE_OK(cuMemGetInfo(&now, &total));
+  BOOST_TEST(now == before); // It is no memory of a device.
+  unsigned type = 0;
+  CUmemoryPool of = nullptr;
+  REQUIRE_OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p));
+  REQUIRE_OK(
+      cuPointerGetAttribute(&of, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, p));
+  BOOST_TEST(type == unsigned{CU_MEMORYTYPE_HOST});
+  BOOST_TEST(of == pool);
+  CHECK_CODE(cuMemFreeHost(reinterpret_cast<void*>(p)), // NOLINT
+             CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(cuMemFreeAsync(p + 8, first), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE_OK(cuMemFreeAsync(p, first));
+  CHECK_CODE(cuMemFreeAsync(p, first), CUDA_ERROR_INVALID_VALUE);
+}
+
+BOOST_AUTO_TEST_CASE(a_stream_gets_its_block_again_and_another_one_does_not) {
+  auto p = allocate(5000, first);
+  REQUIRE_OK(cuMemFreeAsync(p, first));
+  auto elsewhere = allocate(5000, second);
+  BOOST_TEST(elsewhere != p);
+  BOOST_TEST(allocate(5000, first) == p);
+  REQUIRE_OK(cuMemFreeAsync(p, first));
+  // Nothing in the first stream uses it any more.
+  cuuint64_t all = ~cuuint64_t{0};
+  REQUIRE_OK(
+      cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all));
+  REQUIRE_OK(cuCtxSynchronize());
+  BOOST_TEST(allocate(5000, second) == p);
+  REQUIRE_OK(cuMemFreeAsync(p, second));
+  REQUIRE_OK(cuMemFreeAsync(elsewhere, second));
+}
+
+BOOST_AUTO_TEST_CASE(blocks_end_when_no_work_uses_them) {
+  auto before = freed_before();
+  REQUIRE_OK(cuMemFreeAsync(allocate(step, first), first));
+  (void)freed();
+  BOOST_TEST(freed() == before + 1);
+  REQUIRE_OK(cuMemFreeAsync(allocate(step, first), first));
+  REQUIRE_OK(cuMemPoolDestroy(std::exchange(pool, nullptr)));
+  (void)freed();
+  BOOST_TEST(freed() == before + 2);
+}
+
+BOOST_AUTO_TEST_CASE(memory_outlives_its_pool) {
+  auto before = freed_before();
+  auto p = allocate(3 * step, first);
+  REQUIRE_OK(cuMemPoolDestroy(std::exchange(pool, nullptr)));
+  *reinterpret_cast<volatile int*>(p) = 1; // NOLINT
+  REQUIRE_OK(cuMemFreeAsync(p, first));
+  (void)freed();
+  BOOST_TEST(freed() == before + 1);
+}
+
+BOOST_AUTO_TEST_CASE(the_host_has_a_default_and_a_current_pool) {
+  CUmemLocation host{CU_MEM_LOCATION_TYPE_HOST, {0}},
+      node{CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
+  constexpr auto pinned = CU_MEM_ALLOCATION_TYPE_PINNED;
+  CUmemoryPool usual = nullptr, of_node = nullptr, got = nullptr;
+  REQUIRE_OK(cuMemGetDefaultMemPool(&usual, &host, pinned));
+  REQUIRE_OK(cuMemGetDefaultMemPool(&of_node, &node, pinned));
+  BOOST_TEST(usual != of_node);
+  REQUIRE_OK(cuMemGetMemPool(&got, &host, pinned));
+  BOOST_TEST(got == usual);
+  REQUIRE_OK(cuMemSetMemPool(&host, pinned, pool));
+  REQUIRE_OK(cuMemGetMemPool(&got, &host, pinned));
+  BOOST_TEST(got == pool);
+  CHECK_CODE(cuMemSetMemPool(&node, pinned, pool), CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(cuDeviceSetMemPool(0, pool), CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(cuMemPoolDestroy(usual), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE_OK(cuMemPoolDestroy(std::exchange(pool, nullptr)));
+  REQUIRE_OK(cuMemGetMemPool(&got, &host, pinned));
+  BOOST_TEST(got == usual);
+}
+
+BOOST_AUTO_TEST_CASE(devices_have_access_to_it_when_they_get_it) {
+  CUmemLocation host{CU_MEM_LOCATION_TYPE_HOST, {0}},
+      device{CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  auto access = [&](CUmemLocation by) {
+    auto out = CU_MEM_ACCESS_FLAGS_PROT_READ;
+    REQUIRE_OK(cuMemPoolGetAccess(&out, pool, &by));
+    return out;
+  };
+  BOOST_TEST(access(host) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  BOOST_TEST(access(device) == CU_MEM_ACCESS_FLAGS_PROT_NONE);
+  CUmemAccessDesc wanted{device, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  REQUIRE_OK(cuMemPoolSetAccess(pool, &wanted, 1));
+  BOOST_TEST(access(device) == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+  wanted = {host, CU_MEM_ACCESS_FLAGS_PROT_NONE};
+  CHECK_CODE(cuMemPoolSetAccess(pool, &wanted, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

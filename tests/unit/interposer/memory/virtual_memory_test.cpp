@@ -125,6 +125,52 @@ struct handing : driver_fixture {
   }
 };
 
+/// Memory of the host, mapped at one of two granules that the program reserved.
+struct of_the_host : driver_fixture {
+  static constexpr auto bytes = granule_bytes;
+  static constexpr CUmemLocation host{CU_MEM_LOCATION_TYPE_HOST, {0}};
+  static constexpr CUmemLocation node{CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
+  CUdeviceptr at = 0;
+  CUmemGenericAllocationHandle memory = 0;
+
+  of_the_host() {
+    REQUIRE_OK(cuMemAddressReserve(&at, 3 * bytes, 0, 0, 0));
+    REQUIRE_OK(make(host, CU_MEM_HANDLE_TYPE_NONE, memory));
+    REQUIRE_OK(cuMemMap(at, bytes, 0, memory, 0));
+  }
+  ~of_the_host() {
+    cuMemUnmap(at, bytes);
+    cuMemRelease(memory);
+    cuMemAddressFree(at, 3 * bytes);
+  }
+
+  static CUresult make(CUmemLocation where, CUmemAllocationHandleType shared,
+                       CUmemGenericAllocationHandle& out) {
+    CUmemAllocationProp what{};
+    what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    what.location = where;
+    what.requestedHandleTypes = shared;
+    return cuMemCreate(&out, bytes, &what, 0);
+  }
+  static CUresult allow(CUdeviceptr where, CUmemLocation by,
+                        CUmemAccess_flags flags) {
+    CUmemAccessDesc what{by, flags};
+    return cuMemSetAccess(where, bytes, &what, 1);
+  }
+  static unsigned long long access(CUdeviceptr where, CUmemLocation by) {
+    unsigned long long out = 77;
+    REQUIRE_OK(cuMemGetAccess(&out, &by, where));
+    return out;
+  }
+  static volatile int& word(CUdeviceptr where) {
+    return *reinterpret_cast<volatile int*>(where);
+  }
+  static int count(int number) {
+    REQUIRE_OK(cuCtxSynchronize());
+    return fake().counts()[static_cast<std::uint16_t>(number)];
+  }
+};
+
 } // namespace
 
 BOOST_FIXTURE_TEST_SUITE(memory_handles, handing)
@@ -357,6 +403,92 @@ BOOST_AUTO_TEST_CASE(a_pool_and_its_memory_are_shared) {
   REQUIRE_OK(cuMemFreeAsync(at, nullptr));
   for (auto each : {own, shared, theirs})
     REQUIRE_OK(cuMemPoolDestroy(each));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(memory_of_the_host, of_the_host)
+
+BOOST_AUTO_TEST_CASE(the_program_uses_it_at_each_mapping) {
+  constexpr auto both = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  auto other = at + 2 * bytes;
+  REQUIRE_OK(cuMemMap(other, bytes, 0, memory, 0));
+  for (auto each : {at, other})
+    REQUIRE_OK(allow(each, host, both));
+  BOOST_TEST(word(at) == 0);
+  word(at) = 5;
+  BOOST_TEST(word(other) == 5);
+  BOOST_TEST(access(at, host) == both);
+  BOOST_TEST(access(at, device_zero) == 0U);
+  REQUIRE_OK(cuMemUnmap(other, bytes));
+  BOOST_TEST(word(at) == 5);
+}
+
+BOOST_AUTO_TEST_CASE(copies_use_it_as_pinned_memory) {
+  int value = 0;
+  // Nobody has access yet.
+  CHECK_CODE(cuMemcpyDtoH(&value, at, sizeof(value)), CUDA_ERROR_INVALID_VALUE);
+  REQUIRE_OK(allow(at, host, CU_MEM_ACCESS_FLAGS_PROT_READWRITE));
+  word(at) = 9;
+  REQUIRE_OK(cuMemcpyDtoH(&value, at, sizeof(value)));
+  BOOST_TEST(value == 9);
+  value = 10;
+  REQUIRE_OK(cuMemcpyHtoD(at + 4, &value, sizeof(value)));
+  BOOST_TEST(word(at + 4) == 10);
+  CHECK_CODE(cuMemcpyDtoH(&value, at + bytes - 2, sizeof(value)),
+             CUDA_ERROR_INVALID_VALUE);
+  unsigned type = 0;
+  REQUIRE_OK(
+      cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, at + 4));
+  BOOST_TEST(type == unsigned{CU_MEMORYTYPE_HOST});
+}
+
+BOOST_AUTO_TEST_CASE(it_lives_as_pinned_memory_until_its_last_mapping_ends) {
+  constexpr int host_alloc_number = 3, host_free_number = 4,
+                host_map_number = 81;
+  auto freed = count(host_free_number);
+  auto room = free_bytes();
+  BOOST_TEST(count(host_alloc_number) > 0);
+  BOOST_TEST(count(host_map_number) > 0);
+  REQUIRE_OK(cuMemRelease(memory));
+  CHECK_CODE(cuMemRelease(memory), CUDA_ERROR_INVALID_VALUE);
+  BOOST_TEST(count(host_free_number) == freed);
+  REQUIRE_OK(cuMemUnmap(at, bytes));
+  BOOST_TEST(count(host_free_number) == freed + 1);
+  BOOST_TEST(free_bytes() == room);
+}
+
+BOOST_AUTO_TEST_CASE(access_is_checked_as_cuda_says) {
+  constexpr auto both = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  // Only memory of a node has access by nodes.
+  CHECK_CODE(allow(at, node, both), CUDA_ERROR_INVALID_VALUE);
+  CUmemGenericAllocationHandle of_node = 0;
+  REQUIRE_OK(make(node, CU_MEM_HANDLE_TYPE_NONE, of_node));
+  REQUIRE_OK(cuMemMap(at + bytes, bytes, 0, of_node, 0));
+  REQUIRE_OK(allow(at + bytes, node, both));
+  word(at + bytes) = 3;
+  REQUIRE_OK(cuMemUnmap(at + bytes, bytes));
+  REQUIRE_OK(cuMemRelease(of_node));
+  CHECK_CODE(allow(at, {CU_MEM_LOCATION_TYPE_DEVICE, {99}}, both),
+             CUDA_ERROR_INVALID_DEVICE);
+  // The host has no access to memory of a device.
+  auto on_device = create(bytes, CU_MEM_HANDLE_TYPE_NONE);
+  REQUIRE_OK(cuMemMap(at + bytes, bytes, 0, on_device, 0));
+  CHECK_CODE(allow(at + bytes, host, both), CUDA_ERROR_NOT_SUPPORTED);
+  REQUIRE_OK(cuMemUnmap(at + bytes, bytes));
+  REQUIRE_OK(cuMemRelease(on_device));
+}
+
+BOOST_AUTO_TEST_CASE(places_are_checked_as_cuda_says) {
+  CUmemGenericAllocationHandle made = 0;
+  CHECK_CODE(make(host, as_file, made), CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(make(node, as_file, made), CUDA_ERROR_NOT_SUPPORTED);
+  CHECK_CODE(make({CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, {0}},
+                  CU_MEM_HANDLE_TYPE_NONE, made),
+             CUDA_ERROR_INVALID_VALUE);
+  CHECK_CODE(make({CU_MEM_LOCATION_TYPE_HOST_NUMA, {100000}},
+                  CU_MEM_HANDLE_TYPE_NONE, made),
+             CUDA_ERROR_INVALID_VALUE);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
