@@ -42,7 +42,9 @@ control::specification spec_from_json(const json& x) {
   out.node = x.value("wanted_node", out.node);
   out.pgpu = x.value("wanted_pgpu", out.pgpu);
   out.backend = x.value("backend", out.backend);
-  out.where = static_cast<control::locality>(x.value("where", 0u));
+  auto where = x.value("where", 0u);
+  if (where <= static_cast<unsigned>(control::locality::any))
+    out.where = static_cast<control::locality>(where);
   out.beside = {x.value("beside", std::uint64_t{0})};
   out.apart = {x.value("apart", std::uint64_t{0})};
   out.wait_ms = x.value("wait_ms", out.wait_ms);

@@ -48,13 +48,46 @@ std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
 
+constexpr std::size_t largest_file = 1 << 20;
+constexpr std::size_t longest_line = 4096;
+constexpr int deepest = 64;
+
+/// Checks that the parser, which calls itself for each value in a value, cannot
+/// use up the stack, and does not take minutes. Brackets of texts and comments
+/// count, too.
+status check_size(const std::string& text) {
+  if (text.size() > largest_file)
+    return wrong("it is larger than 1 MiB");
+  auto depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n')
+      begin = i + 1;
+    if (i - begin == longest_line)
+      return wrong("a line is longer than 4096 bytes");
+    if (text[i] == '[' || text[i] == '{')
+      ++depth;
+    else if (depth > 0 && (text[i] == ']' || text[i] == '}'))
+      --depth;
+    if (depth > deepest)
+      return wrong("more than 64 brackets are open");
+  }
+  return {};
+}
+
 result<toml::value> parse(const std::string& file) {
   std::ifstream in{file, std::ios::binary};
-  if (!in)
+  std::string text(in ? largest_file + 1 : 0, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  if (!in.eof() && text.size() <= largest_file)
     return wrong("cannot read the profiles file " + file +
                  "; create it, or set VGPU_PROFILES to another file");
+  if (auto good = check_size(text); !good)
+    return wrong(file + " is not a file of profiles: " + good.why().what);
+  std::istringstream checked{text};
   try {
-    return toml::parse(in, file);
+    return toml::parse(checked, file);
   } catch (const std::exception& e) {
     return wrong(file + " is not valid TOML: " + first_line(e.what()));
   }

@@ -43,10 +43,15 @@ share_table& share_copy::take(const share_table& shared) {
   copy_rest(own_, shared);
   read_once();
   own_.seated = std::min(own_.seated, static_cast<std::uint32_t>(most_seats));
-  own_.turns.forget_missing();
+  own_.turns.repair_numbers();
+  own_.concurrent.repair_numbers();
+  own_.rules.repair_numbers();
+  repair(own_.virtual_now);
   repair_policy(own_.rules);
   std::copy_n(shared.seats.begin(), own_.seated, own_.seats.begin());
   read_once();
+  for (std::uint32_t i = 0; i < own_.seated; ++i)
+    own_.seats[i].repair_numbers();
   for (auto i = own_.seated; i < seated_; ++i)
     own_.seats[i] = {};
   seated_ = own_.seated;

@@ -11,8 +11,8 @@ namespace vgpu::policy {
 /// thread-safe.
 class share_copy {
 public:
-  /// Copies the shared table, and repairs numbers of seats and policies that do
-  /// not exist.
+  /// Copies the shared table, repairs numbers of seats and policies that do not
+  /// exist, and bounds all others so that sums of them do not overflow.
   share_table& take(const share_table& shared);
   /// Copies the table back. Call it after take(), with the same table.
   void give(share_table& shared);

@@ -6,6 +6,7 @@
 
 #include "policies/compute/share_policies.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bitset>
 #include <cstdint>
@@ -15,6 +16,24 @@ namespace vgpu::policy {
 
 /// Holds nanoseconds: a time of the monotonic clock, or a duration.
 using share_ns = std::int64_t;
+
+/// Bounds every time and number that was read from memory of others, so that
+/// sums and small multiples of them do not overflow. Nothing honest reaches it:
+/// it is nine years, in ns.
+inline constexpr share_ns farthest = share_ns{1} << 58;
+inline void repair(share_ns& x) noexcept {
+  x = std::clamp(x, -farthest, farthest);
+}
+inline void repair(double& x) noexcept {
+  constexpr auto most = static_cast<double>(farthest);
+  // Also true for what is no number.
+  if (!(x >= -most && x <= most))
+    x = 0;
+}
+template <class... T>
+void repair_all(T&... x) noexcept {
+  (repair(x), ...);
+}
 
 struct share_rules {
   share_policy policy = share_policy::guarantee;
@@ -43,12 +62,25 @@ struct share_rules {
   /// never end, or may wait for what only the next turn can do (kernels of one
   /// program on two devices that wait for each other).
   share_ns stalled_after = 2'000'000'000;
+
+  /// Bounds what others wrote, but for the policy.
+  void repair_numbers() noexcept {
+    constexpr std::uint32_t most_processors = 65'536;
+    processors = std::min(processors, most_processors);
+    for (auto* x :
+         {&quantum, &starved_after, &idle_after, &unused_after, &stalled_after})
+      *x = std::clamp<share_ns>(*x, 1, farthest);
+  }
 };
 
 /// Holds a seat's data for turns. Only the turn engine changes it.
 class turn_seat {
   friend class turn_engine;
 
+public:
+  void repair_numbers() noexcept { repair(wants_since_); }
+
+private:
   /// Tells whether the session had work at hand when the device last fell idle.
   std::uint32_t more_ = 0;
   /// Says when the session began to wait for a turn.
@@ -64,6 +96,9 @@ public:
   /// Returns how long its turns took since the last round of turns began, in
   /// ns.
   double turns_took() const { return turns_took_; }
+  void repair_numbers() noexcept {
+    repair_all(predicted_, took_, awaited_, turns_took_, turns_held_);
+  }
 
 private:
   /// Holds the predicted time, in ns, for which the seat's latest work has its
@@ -89,6 +124,7 @@ public:
   std::uint32_t running() const { return running_; }
   /// Returns the number of threads that have work and wait.
   std::uint32_t waiting() const { return waiting_; }
+  void repair_numbers() noexcept { repair(waits_since_); }
 
 private:
   std::uint32_t running_ = 0;
@@ -137,6 +173,15 @@ struct share_seat {
   turn_seat turn{};
   concurrent_seat concurrent{};
   thread_seat threads{};
+
+  /// Bounds what others wrote.
+  void repair_numbers() noexcept {
+    repair_all(weight, virtual_time, credit, credited_at, heard_at, brought);
+    repair_all(claim.share, claim.limit);
+    turn.repair_numbers();
+    concurrent.repair_numbers();
+    threads.repair_numbers();
+  }
 };
 
 inline constexpr std::size_t most_seats = 128;
@@ -158,11 +203,12 @@ public:
   share_ns until() const { return until_; }
   /// Returns whether the holder has brought no work yet.
   bool is_fresh() const { return idle_since_ == began_; }
-  /// Forgets seats that do not exist.
-  void forget_missing() {
+  /// Forgets seats that do not exist, and bounds what others wrote.
+  void repair_numbers() noexcept {
     for (auto* x : {&holder_, &had_turn_})
       if (*x < no_seat || *x >= static_cast<std::int32_t>(most_seats))
         *x = no_seat;
+    repair_all(began_, until_, idle_since_);
   }
   /// Returns how long recent turns lasted.
   share_ns lately() const { return share_ns{lately_us_} * 1000; }
@@ -195,6 +241,10 @@ public:
   std::uint32_t partings() const { return partings_; }
   /// Returns the number of turns since they last returned to turns.
   std::uint32_t turns_since() const { return turns_since_; }
+  void repair_numbers() noexcept {
+    repair_all(tried_at_, try_after_, refresh_after_, since_, progress_,
+               worked_, usual_load_);
+  }
 
 private:
   std::uint32_t on_ = 0;

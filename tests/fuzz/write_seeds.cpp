@@ -3,6 +3,7 @@
 #include "actors/client/guest_codec.hpp"
 #include "actors/link/codec.hpp"
 #include "actors/link/data_head.hpp"
+#include "actors/state/state_file.hpp"
 #include "schema/wire/call_codec.hpp"
 #include "schema/wire/guest.capnp.h"
 
@@ -164,6 +165,39 @@ void write_guest(const fs::path& dir) {
   write(dir / "ticket", guest::encode_ticket(lease));
 }
 
+std::vector<std::byte> contents_of(int file) {
+  std::vector<std::byte> out(
+      fs::file_size("/proc/self/fd/" + std::to_string(file)));
+  if (!read_state_bytes(file, 0, out))
+    throw std::runtime_error{"cannot read a state"};
+  return out;
+}
+
+/// Writes a state with every kind of contents.
+void write_state(const fs::path& to, bool compress) {
+  auto file = std::move(*make_state_memory());
+  state_writer out{file.get(), compress};
+  std::vector<std::byte> some(200, std::byte{7}), zero(64);
+  for (std::size_t i = 0; i < 100; ++i)
+    some[i] = static_cast<std::byte>(i * 37);
+  state_index index;
+  index.position = 4712;
+  index.calls = 17;
+  for (auto* x : {&some, &zero})
+    index.memory.push_back(*out.add(0x1000, *x));
+  index.images.push_back({{1, 2}, some.size(), {*out.add(0, some)}});
+  std::vector<std::uint64_t> message(
+      call::message_words(call::stream_create{.stream = {{9}}}));
+  call::encode(call::stream_create{.stream = {{9}}}, 0, message);
+  index.living.emplace_back(64, message);
+  index.globals.push_back({0, {3}, "x", 0x77, 8});
+  index.events.emplace_back(0, event_time{{8}, 2.5, true});
+  index.placed.push_back({1, {5}, {*out.add(0, some)}});
+  index.lent.push_back({0, first_window, granule_bytes});
+  (void)out.finish(index);
+  write(to, contents_of(file.get()));
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -176,4 +210,6 @@ int main(int argc, char** argv) {
   write_heads(to / "data_head");
   write_envelopes(to / "envelope");
   write_guest(to / "guest");
+  write_state(to / "state" / "plain", false);
+  write_state(to / "state" / "compressed", true);
 }

@@ -2,6 +2,7 @@
 
 #include "actors/link/log.hpp"
 #include "actors/manager/cluster/event_log.hpp"
+#include "actors/records/checked_json.hpp"
 #include "actors/records/records_json.hpp"
 
 #include <xxhash.h>
@@ -139,7 +140,7 @@ void store::apply(const std::string& line) {
     return;
   }
   try {
-    auto what = json::parse(text);
+    auto what = parse_json(text);
     if (what.contains("session")) {
       auto record = session_from_json(what["session"]);
       state_.sessions[record.id] = record;

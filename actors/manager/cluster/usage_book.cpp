@@ -57,6 +57,12 @@ usage_account account_from(const json& x) {
   return out;
 }
 
+/// Reads seconds since 1970, near which sums cannot overflow.
+std::int64_t seconds_from(const json& x) {
+  constexpr std::int64_t latest = std::int64_t{1} << 40;
+  return std::clamp<std::int64_t>(x.get<std::int64_t>(), 0, latest);
+}
+
 } // namespace
 
 json bill_of(const control::usage& x) {
@@ -255,8 +261,8 @@ std::vector<json> usage_book::lines() const {
 void usage_book::take(const json& line) {
   session_id session{line.at("usage")};
   if (line.contains("until")) {
-    hours_until_ = line["until"].at(0);
-    ever_until_ = line["until"].at(1);
+    hours_until_ = seconds_from(line["until"].at(0));
+    ever_until_ = seconds_from(line["until"].at(1));
   }
   if (line.contains("account")) {
     auto& x = accounts_[session] = account_from(line["account"]);
@@ -267,7 +273,7 @@ void usage_book::take(const json& line) {
   }
   if (line.contains("rows"))
     for (const auto& row : line["rows"])
-      rows_[{row.at(0), session, owner_from(row.at(1))}] =
+      rows_[{seconds_from(row.at(0)), session, owner_from(row.at(1))}] =
           usage_from(row.at(2));
 }
 

@@ -1,6 +1,7 @@
 #include "actors/manager/election/etcd_codec.hpp"
 
 #include "actors/link/printable.hpp"
+#include "actors/records/checked_json.hpp"
 #include "actors/records/records_json.hpp"
 
 #include <nlohmann/json.hpp>
@@ -134,7 +135,7 @@ const json* entry_of(const json& response) {
 }
 
 json value_of(const json& entry) {
-  return json::parse(from_base64(entry.value("value", "")));
+  return parse_json(from_base64(entry.value("value", "")));
 }
 
 /// Reads a number of at most `most`, because larger ones are not ours.
@@ -207,7 +208,7 @@ struct decoder {
 answer decode_good(const question& what, unsigned status,
                    std::string_view text) {
   constexpr unsigned ok = 200;
-  auto body = json::parse(text);
+  auto body = parse_json(text);
   if (status == ok)
     return std::visit(decoder{body}, what);
   if (std::holds_alternative<revoke>(what) &&

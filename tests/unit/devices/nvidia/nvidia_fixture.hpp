@@ -24,6 +24,9 @@ using namespace device;
 inline constexpr auto base = window_of(5);
 inline constexpr auto g = granule_bytes;
 
+/// Returns the fake driver's path.
+const char* fake_driver() noexcept;
+
 inline void choose_driver(const std::string& path) {
   ::setenv("VGPU_NVIDIA_DRIVER", path.c_str(), 1);
 }
@@ -57,15 +60,15 @@ private:
 /// Makes the fake driver the only one.
 struct fake {
   fake() {
-    choose_driver(FAKE_DRIVER);
-    api = *nvidia::open_driver(FAKE_DRIVER);
+    choose_driver(fake_driver());
+    api = *nvidia::open_driver(fake_driver());
     call<void()>("fake_reset")();
   }
   ~fake() { call<void(int)>("fake_fail")(0); }
 
   template <class F>
   static F* call(const char* name) {
-    static auto* library = ::dlopen(FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    static auto* library = ::dlopen(fake_driver(), RTLD_NOW | RTLD_LOCAL);
     return reinterpret_cast<F*>(::dlsym(library, name));
   }
   static void hold(int x) { call<void(int)>("fake_hold")(x); }

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 using namespace vgpu;
 
@@ -42,6 +43,14 @@ struct old_folder {
   }
 };
 
+std::string signed_line(const std::string& line) {
+  char sum[17];
+  std::snprintf(
+      sum, sizeof(sum), "%016llx",
+      static_cast<unsigned long long>(XXH3_64bits(line.data(), line.size())));
+  return std::string{sum} + " " + line + "\n";
+}
+
 } // namespace
 
 BOOST_FIXTURE_TEST_SUITE(old_stores, old_folder)
@@ -68,14 +77,42 @@ BOOST_AUTO_TEST_CASE(a_store_of_0_1_is_read_whole) {
 }
 
 BOOST_AUTO_TEST_CASE(lines_of_a_later_version_are_ignored) {
-  std::string line = R"({"made_up_later":[1,2,3]})";
-  char sum[17];
-  std::snprintf(
-      sum, sizeof(sum), "%016llx",
-      static_cast<unsigned long long>(XXH3_64bits(line.data(), line.size())));
-  auto x = open(std::string{sum} + " " + line + "\n" + store_of_0_1);
+  auto x = open(signed_line(R"({"made_up_later":[1,2,3]})") + store_of_0_1);
   BOOST_TEST(x->state().damaged == 0u);
   BOOST_TEST(x->state().sessions.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(values_deep_in_values_do_not_use_up_the_stack) {
+  std::string line = store_of_0_1;
+  line = line.substr(line.find("{\"session\""));
+  line = line.substr(0, line.find('\n'));
+  const std::string stage = "\"running\"";
+  constexpr std::size_t deep = 1'000'000;
+  line.replace(line.find(stage), stage.size(),
+               std::string(deep, '[') + std::string(deep, ']'));
+  auto x = open(signed_line(line));
+  BOOST_TEST(x->state().sessions.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(impossible_places_and_times_count_as_none) {
+  std::string line = store_of_0_1;
+  line = line.substr(line.find("{\"session\""));
+  line = line.substr(0, line.find('\n'));
+  line.replace(line.find("\"where\":0"), 9, "\"where\":77");
+  auto late = std::to_string(std::numeric_limits<std::int64_t>::max());
+  auto use = R"({"usage":1,"rows":[[)" + late +
+             R"(,[1,"vm","0","p"],{"device_ns":5,"from_device":0,)"
+             R"("memory_kib_ms":0,"replay_bytes":0,"replay_ns":0,)"
+             R"("to_device":0}]]})";
+  auto until = R"({"usage":0,"until":[)" + late + "," + late + "]}";
+  auto x = open(signed_line(line) + signed_line(use) + signed_line(until));
+  const auto& got = x->state();
+  BOOST_TEST(got.damaged == 0u);
+  BOOST_CHECK(got.sessions.at({1}).spec.where ==
+              control::locality::local_first);
+  // The use counts, at a time that can be reckoned with.
+  auto bill = got.usage.summary(0, "user", 1e9);
+  BOOST_TEST(bill.dump().find("device_seconds") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
