@@ -18,8 +18,11 @@ keyed_connections::keyed_connections(std::shared_ptr<permitted_keys> permitted)
 
 void keyed_connections::accepted(int fd) {
   unique_fd own{::fcntl(fd, F_DUPFD_CLOEXEC, 0)};
-  if (own)
-    here_.insert_or_assign(fd, connection{std::move(own), {}, {}});
+  auto& here = here_[fd];
+  // The first message may have been read before this event.
+  if (here.own)
+    here = {};
+  here.own = std::move(own);
 }
 
 void keyed_connections::gone(int fd) noexcept {
@@ -28,15 +31,18 @@ void keyed_connections::gone(int fd) noexcept {
 
 principal_ptr keyed_connections::sender(int fd, const char* key) {
   auto who = key == nullptr ? nullptr : permitted_->find(key);
-  // The message may have waited since a former connection of the descriptor.
   auto i = here_.find(fd);
-  if (i == here_.end())
-    return who;
   if (!who) {
-    end(i);
-  } else if (i->second.key != key) {
-    i->second.key = key;
-    i->second.who = who;
+    if (i != here_.end())
+      end(i);
+    return who;
+  }
+  // The message may have waited since a former connection of the descriptor.
+  // The next one of this connection then sets it right.
+  auto& here = i == here_.end() ? here_[fd] : i->second;
+  if (here.key != key) {
+    here.key = key;
+    here.who = who;
   }
   return who;
 }

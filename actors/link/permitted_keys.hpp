@@ -23,7 +23,9 @@ struct principal {
     /// Runs programs on vGPUs.
     tenant,
     /// Runs programs, and commands of every kind.
-    admin
+    admin,
+    /// Holds a token, and may ask for a key of its own.
+    newcomer
   };
   kind is = kind::tenant;
   /// Is the node's name, or a name for people. Different keys have different

@@ -1,9 +1,9 @@
 #include "actors/link/curve_keys.hpp"
 #include "actors/link/doorbell.hpp"
-#include "actors/link/key_guard.hpp"
 #include "actors/link/link.hpp"
 #include "actors/link/link_socket.hpp"
 #include "actors/link/log.hpp"
+#include "nodes/keys/key_guard.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 namespace {
 
 /// Longer than any step takes, even on a busy machine.
-constexpr auto until_given_up = 20s;
+constexpr auto until_given_up = 60s;
 
 /// A socket of a link, and what it saw.
 struct keyed_end {
@@ -185,8 +185,9 @@ BOOST_AUTO_TEST_CASE(a_revoked_key_ends_its_connection_and_no_other) {
   c.say();
   BOOST_REQUIRE(comes(a, b, [&] { return a.received.size() == 2; }));
   permitted->replace({{other.open, {principal::kind::tenant, "b", "b"}}});
-  BOOST_REQUIRE(comes(a, b, [&] { return b.saw(link_event::kind::down); }));
-  BOOST_TEST(a.saw(link_event::kind::down));
+  BOOST_REQUIRE(comes(a, b, [&] {
+    return a.saw(link_event::kind::down) && b.saw(link_event::kind::down);
+  }));
   c.say();
   BOOST_REQUIRE(comes(a, c, [&] { return a.received.size() == 3; }));
   BOOST_TEST(!c.saw(link_event::kind::down));

@@ -1,4 +1,4 @@
-#include "actors/link/key_guard.hpp"
+#include "nodes/keys/key_guard.hpp"
 
 #include "actors/link/curve_keys.hpp"
 #include "actors/link/log.hpp"
@@ -14,9 +14,9 @@ namespace {
 
 constexpr auto address_of_all_questions = "inproc://zeromq.zap.01";
 constexpr std::size_t key_bytes = 32;
-constexpr auto permitted = "200";
-/// Ends the connection. After a final refusal (400) a peer's ZeroMQ would never
-/// connect again, not even when its key is permitted later.
+constexpr auto may_pass = "200";
+/// Leaves the handshake to its time limit. After a final refusal (400) a peer's
+/// ZeroMQ would never connect again, not even when its key is permitted later.
 constexpr auto comes_again = "300";
 
 /// Numbers the frames of a question.
@@ -85,7 +85,7 @@ void key_guard::answer() {
                             : std::string{};
   const std::array<std::string, 6> said{"1.0",
                                         request,
-                                        good ? permitted : comes_again,
+                                        good ? may_pass : comes_again,
                                         good ? "OK" : "not permitted",
                                         user,
                                         std::string{}};
