@@ -10,8 +10,10 @@
 
 namespace vgpu {
 
-parcel::parcel(std::string peer, zmq::message_t head, zmq::message_t bulk)
-    : peer_(std::move(peer)), head_(std::move(head)), bulk_(std::move(bulk)) {
+parcel::parcel(std::string peer, zmq::message_t head, zmq::message_t bulk,
+               principal_ptr who)
+    : peer_(std::move(peer)), who_(std::move(who)), head_(std::move(head)),
+      bulk_(std::move(bulk)) {
   constexpr auto word_bytes = sizeof(capnp::word);
   auto bytes = head_.size();
   auto* words = static_cast<const capnp::word*>(head_.data());

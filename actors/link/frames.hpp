@@ -1,6 +1,7 @@
 // Cap'n Proto in ZeroMQ frames. This file knows nothing of actors.
 #pragma once
 
+#include "actors/link/permitted_keys.hpp"
 #include "actors/link/printable.hpp"
 
 #include <capnp/message.h>
@@ -27,13 +28,17 @@ inline constexpr std::size_t largest_frame = std::size_t{16} << 20;
 /// reads (see read_limits()).
 class parcel {
 public:
-  parcel(std::string peer, zmq::message_t head, zmq::message_t bulk);
+  parcel(std::string peer, zmq::message_t head, zmq::message_t bulk,
+         principal_ptr who = nullptr);
   parcel(const parcel&) = delete;
   parcel& operator=(const parcel&) = delete;
 
   /// Returns the sender: the ROUTER's name of the connection, or, in a link
   /// that connects, the endpoint that it is connected to.
   const std::string& peer() const noexcept { return peer_; }
+
+  /// Returns whom the sender's key names. Null where the link has no keys.
+  const principal_ptr& who() const noexcept { return who_; }
 
   /// Returns the message, aligned to words, or what has arrived of a message
   /// that claims to be longer. A payload in the same frame is aligned too.
@@ -43,6 +48,7 @@ public:
 
 private:
   std::string peer_;
+  principal_ptr who_;
   zmq::message_t head_;
   zmq::message_t bulk_;
   /// Is empty when head_ was aligned already.

@@ -159,9 +159,9 @@ private:
   void read_envelope(const parcel& in) {
     auto what = control::decode(in);
     if (auto* good = std::get_if<control::envelope>(&what)) {
-      tell(
-          incoming_ptr{passed_.count(incoming{in.peer(), std::move(*good)},
-                                     in.words().size() * sizeof(capnp::word))});
+      tell(incoming_ptr{
+          passed_.count(incoming{in.peer(), std::move(*good), in.who()},
+                        in.words().size() * sizeof(capnp::word))});
       return;
     }
     auto& bad = std::get<control::unreadable>(what);

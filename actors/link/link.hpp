@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/link/codec.hpp"
+#include "actors/link/curve_keys.hpp"
 #include "actors/link/frames.hpp"
 #include "actors/link/link_actor.hpp"
 #include "actors/link/protocol.hpp"
@@ -45,6 +46,10 @@ struct link_options {
   /// Holds the limit on a frame, in bytes. The link disconnects a peer that
   /// sends a larger one.
   std::size_t largest_frame = vgpu::largest_frame;
+  /// Holds the keys, or null. A link that binds and has link_keys::permitted
+  /// admits nobody else, and tells of each message who sent it. Its context
+  /// needs a key_guard.
+  std::shared_ptr<const link_keys> keys;
 };
 
 /// Describes an open link, and the endpoint at which it listens or to which it

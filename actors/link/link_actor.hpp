@@ -12,10 +12,12 @@
 
 namespace vgpu {
 
-/// Describes a control-plane message that arrived. `peer` is parcel::peer().
+/// Describes a control-plane message that arrived. `peer` is parcel::peer(),
+/// and `who` is parcel::who().
 struct incoming {
   std::string peer;
   control::envelope what;
+  principal_ptr who = nullptr;
 };
 using incoming_ptr = std::shared_ptr<const incoming>;
 

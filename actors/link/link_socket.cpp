@@ -1,6 +1,7 @@
 #include "actors/link/link_socket.hpp"
 
 #include "actors/link/log.hpp"
+#include "actors/link/printable.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -24,6 +25,15 @@ using std::chrono::milliseconds;
 constexpr int monitored =
     ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_CONNECT_RETRIED;
+/// Is monitored where handshakes prove keys.
+constexpr int refused_handshakes = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                                   ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                   ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
+/// Is ZMQ_ZAP_ENFORCE_DOMAIN, which the headers of stable releases do not name.
+/// Without it, ZeroMQ admits everybody where nobody answers for keys.
+constexpr int enforce_domain = 93;
+/// Bounds the time in which a peer proves its key.
+constexpr int handshake_ms = 5000;
 /// Says how long the last messages of an ending process may take.
 constexpr int linger_ms = 100;
 constexpr int first_retry_ms = 20;
@@ -119,8 +129,11 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options,
     if (within_host())
       socket_.set(zmq::sockopt::sndbuf, loopback_send_buffer);
   }
+  if (options.keys)
+    use_keys(options);
   auto address = monitor_address();
-  if (zmq_socket_monitor(socket_.handle(), address.c_str(), monitored) != 0)
+  auto events = has_keys_ ? monitored | refused_handshakes : monitored;
+  if (zmq_socket_monitor(socket_.handle(), address.c_str(), events) != 0)
     throw zmq::error_t{};
   monitor_.set(zmq::sockopt::linger, 0);
   // The monitor's queue is unlimited, because ZeroMQ's I/O thread writes to it
@@ -144,6 +157,27 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options,
     socket_.set(zmq::sockopt::reconnect_ivl_max, last_retry_ms);
     socket_.connect(endpoint_);
   }
+}
+
+/// Makes the socket prove its key, and ask peers for theirs.
+void link_socket::use_keys(const link_options& options) {
+  const auto& keys = *options.keys;
+  auto listener = keys.listeners.find(endpoint_);
+  has_keys_ =
+      binds_ ? keys.permitted != nullptr : listener != keys.listeners.end();
+  if (!has_keys_)
+    return;
+  socket_.set(zmq::sockopt::handshake_ivl, handshake_ms);
+  socket_.set(zmq::sockopt::curve_publickey, keys.own.open);
+  socket_.set(zmq::sockopt::curve_secretkey, keys.own.secret);
+  if (!binds_)
+    return socket_.set(zmq::sockopt::curve_serverkey, listener->second);
+  socket_.set(zmq::sockopt::curve_server, true);
+  socket_.set(zmq::sockopt::zap_domain, "vgpu");
+  auto yes = 1;
+  if (zmq_setsockopt(socket_.handle(), enforce_domain, &yes, sizeof(yes)) != 0)
+    throw zmq::error_t{};
+  keyed_.emplace(keys.permitted);
 }
 
 /// Binds the second port. Accepted connections belong to the I/O thread to
@@ -174,6 +208,8 @@ std::string link_socket::endpoint() const {
 void link_socket::add_to(std::vector<pollfd>& items) {
   items.push_back({socket_.get(zmq::sockopt::fd), POLLIN, 0});
   items.push_back({monitor_.get(zmq::sockopt::fd), POLLIN, 0});
+  if (keyed_)
+    items.push_back({keyed_->bell(), POLLIN, 0});
 }
 
 bool link_socket::overlooked() {
@@ -192,8 +228,10 @@ bool link_socket::sleep(int bell, bool wait) {
       {socket_.handle(), 0, ZMQ_POLLIN, 0},
       {monitor_.handle(), 0, ZMQ_POLLIN, 0},
       {nullptr, bell, ZMQ_POLLIN, 0},
+      {nullptr, keyed_ ? keyed_->bell() : -1, ZMQ_POLLIN, 0},
   };
-  zmq::poll(items, std::size(items), wait ? longest_sleep() : milliseconds{0});
+  auto used = std::size(items) - (keyed_ ? 0 : 1);
+  zmq::poll(items, used, wait ? longest_sleep() : milliseconds{0});
   return items[2].revents != 0;
 }
 
@@ -222,10 +260,17 @@ parcel_ptr link_socket::receive() {
       continue;
     auto name = binds_ ? peer.to_string() : endpoint_;
     // The option is -1 when ZeroMQ does not know the descriptor.
-    if (auto fd = zmq_msg_get(head.handle(), ZMQ_SRCFD); binds_ && fd >= 0)
+    auto fd = zmq_msg_get(head.handle(), ZMQ_SRCFD);
+    principal_ptr who;
+    if (keyed_) {
+      who = keyed_->sender(fd, zmq_msg_gets(head.handle(), "User-Id"));
+      if (!who)
+        continue; // its key was revoked
+    }
+    if (binds_ && fd >= 0)
       remember(name, fd);
     return std::make_shared<const parcel>(std::move(name), std::move(head),
-                                          std::move(bulk));
+                                          std::move(bulk), std::move(who));
   }
 }
 
@@ -349,9 +394,26 @@ link_socket::sent link_socket::send(dispatch& out) {
   }
 }
 
+/// Logs that a handshake failed. A key that is not permitted is logged by the
+/// guard, too, which knows it.
+void link_socket::note_refused(const std::string& where) {
+  auto before = refused_.admits(where, clock::now());
+  if (!before)
+    return;
+  if (binds_)
+    spdlog::warn("{}: a peer at {} did not prove a permitted key{}", name_,
+                 printable(where), note_suppressed(*before));
+  else
+    spdlog::warn("{}: no connection to {}: it does not permit the key of this "
+                 "process, has another key than is expected, or has none{}",
+                 name_, endpoint_, note_suppressed(*before));
+}
+
 std::vector<link_event> link_socket::connection_changes() {
   std::vector<link_event> out;
   std::set<int> ended;
+  if (keyed_)
+    keyed_->look();
   zmq::message_t what;
   while (monitor_.recv(what, zmq::recv_flags::dontwait)) {
     zmq::message_t address;
@@ -365,12 +427,18 @@ std::vector<link_event> link_socket::connection_changes() {
     std::memcpy(&value, what.data<std::byte>() + sizeof(event), sizeof(value));
     if (event == ZMQ_EVENT_CONNECTED || event == ZMQ_EVENT_ACCEPTED)
       send_unpaced_within_host(value);
-    if (binds_ && event == ZMQ_EVENT_ACCEPTED) {
+    if ((event & refused_handshakes) != 0)
+      note_refused(address.to_string());
+    else if (binds_ && event == ZMQ_EVENT_ACCEPTED) {
       on_[value].stands = true;
+      if (keyed_)
+        keyed_->accepted(value);
       if (ends_silent_)
         silent_.accepted(value, clock::now());
     } else if (binds_ && event == ZMQ_EVENT_DISCONNECTED) {
       on_[value].stands = false;
+      if (keyed_)
+        keyed_->gone(value);
       silent_.forget(value);
       ended.insert(value);
     } else if (event == ZMQ_EVENT_DISCONNECTED)
@@ -380,6 +448,8 @@ std::vector<link_event> link_socket::connection_changes() {
     else if (!binds_ && event == ZMQ_EVENT_CONNECT_RETRIED)
       out.push_back({link_event::kind::unreachable, endpoint_});
   }
+  if (keyed_)
+    keyed_->end_revoked();
   end_connections(ended, out);
   probe_doubted(out);
   silent_.end_overdue(clock::now());

@@ -3,12 +3,14 @@
 #pragma once
 
 #include "actors/link/frames.hpp"
+#include "actors/link/keyed_connections.hpp"
 #include "actors/link/link.hpp"
 #include "actors/link/log_limit.hpp"
 #include "actors/link/silent_connections.hpp"
 
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -44,10 +46,11 @@ public:
     return endpoint.starts_with("tcp://127.");
   }
 
-  /// Adds the two descriptors that an owner must watch if it sleeps on more
-  /// than this socket. The first becomes readable when there may be messages,
-  /// the second when connections change. Call it only while overlooked() is
-  /// false.
+  /// Adds the descriptors that an owner must watch if it sleeps on more than
+  /// this socket. The first becomes readable when there may be messages, the
+  /// second when connections change. A socket that binds with keys has a third
+  /// one, which means the same as the second. Call it only while overlooked()
+  /// is false.
   void add_to(std::vector<pollfd>& items);
 
   /// Returns whether there may be messages that no descriptor signals any more,
@@ -79,6 +82,7 @@ public:
   std::vector<link_event> connection_changes();
 
 private:
+  void use_keys(const link_options& options);
   void bind_second(unsigned io_thread);
   bool receive_frames(zmq::message_t& peer, zmq::message_t& head,
                       zmq::message_t& bulk);
@@ -86,6 +90,7 @@ private:
   void end_connections(const std::set<int>& ended,
                        std::vector<link_event>& out);
   void doubt(int fd);
+  void note_refused(const std::string& where);
   void probe_doubted(std::vector<link_event>& out);
   bool is_gone(const std::string& peer);
 
@@ -112,7 +117,12 @@ private:
   std::map<int, int> doubted_;
   std::chrono::steady_clock::time_point next_probe_{};
   silent_connections silent_;
+  /// Is set where the socket binds with keys.
+  std::optional<keyed_connections> keyed_;
+  /// Says whether handshakes prove keys.
+  bool has_keys_ = false;
   log_limit malformed_;
+  log_limit refused_;
   /// Tells whether receive() found nothing and nothing was done since.
   bool drained_ = false;
 };

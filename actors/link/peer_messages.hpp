@@ -130,6 +130,18 @@ struct events {
   static void fields(auto& x, auto&& f) { f(x.list, WIRE_MEMBER(Events)); }
 };
 
+/// Asks to permit a public key, in the name of a token. The answer is done.
+struct enroll {
+  std::string key; // Z85
+  std::string name;
+  bool operator==(const enroll&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.key, WIRE_MEMBER(Key));
+    f(x.name, WIRE_MEMBER(Name));
+  }
+};
+
 /// Asks for the use by VM, user, program or vGPU. The answer is status_text.
 struct usage_request {
   double since = 0; // seconds since 1970; 0: everything

@@ -87,6 +87,8 @@ inline constexpr std::tuple messages{
     said(from_nodes, WIRE_CHOICE(worker_prepared, WorkerPrepared)),
     said(from_nobody, WIRE_CHOICE(redirect, Redirect)),
     said(from_nobody, WIRE_CHOICE(restore_process, RestoreProcess)),
+    // Who says it is known by a token's key, and has no role yet.
+    said(from_nobody, WIRE_CHOICE(enroll, Enroll)),
 };
 
 /// Holds any of the messages above.

@@ -1,8 +1,11 @@
 #include "actors/manager/manager.hpp"
 
 #include "actors/link/log.hpp"
+#include "actors/link/printable.hpp"
+#include "actors/manager/cluster/key_rights.hpp"
 #include "actors/manager/status_writer.hpp"
 #include "actors/records/records_json.hpp"
+#include "schema/base/cuda_fault.hpp"
 
 #include <sys/random.h>
 #include <unistd.h>
@@ -118,15 +121,52 @@ void after_message(self_ptr self, time_point now) {
 
 // -- messages -----------------------------------------------------------------
 
-void take(self_ptr self, const incoming& in, time_point now) {
+void take(self_ptr self, const std::string& peer, const control::envelope& what,
+          time_point now) {
   auto& st = self->state;
-  auto is_hello = std::holds_alternative<control::hello>(in.what.body);
+  auto is_hello = std::holds_alternative<control::hello>(what.body);
   if (is_hello && st.race)
-    st.greeted[in.peer] = in.what;
+    st.greeted[peer] = what;
   if (st.core)
-    st.core->on_message(in.peer, in.what, now);
-  else if (is_hello || in.what.request != 0)
-    send(self, in.peer, {"manager", in.what.request, redirection(st)});
+    st.core->on_message(peer, what, now);
+  else if (is_hello || what.request != 0)
+    send(self, peer, {"manager", what.request, redirection(st)});
+}
+
+void refuse(self_ptr self, const incoming& in, const fault& why) {
+  auto& st = self->state;
+  if (auto before = st.refused.admits(in.who->name, log_limit::clock::now()))
+    spdlog::warn("refused {}: {}{}", control::name_of(in.what.body), why.what,
+                 note_suppressed(*before));
+  send(self, in.peer,
+       {"manager", in.what.request,
+        control::refusal{cuda_code(why), why.what, {}}});
+}
+
+/// Permits the key of a newcomer.
+void enroll(self_ptr self, const incoming& in, const control::enroll& x) {
+  const auto& permit = self->state.options.enroll;
+  auto done = permit ? permit(*in.who, x)
+                     : status{fault{fault_kind::unsupported,
+                                    "this manager gives no keys"}};
+  if (!done)
+    return refuse(self, in, done.why());
+  spdlog::info("{} has a key now, by the token of {}", printable(x.name),
+               in.who->name);
+  send(self, in.peer, {"manager", in.what.request, control::done{}});
+}
+
+/// Takes a message in the name of whom the sender's key names, if it has one.
+void take(self_ptr self, const incoming& in, time_point now) {
+  if (!in.who)
+    return take(self, in.peer, in.what, now);
+  auto* x = std::get_if<control::enroll>(&in.what.body);
+  if (x != nullptr && in.who->is == principal::kind::newcomer)
+    return enroll(self, in, *x);
+  auto what = as_principal(*in.who, in.what);
+  if (!what)
+    return refuse(self, in, what.why());
+  take(self, in.peer, *what, now);
 }
 
 void take(self_ptr self, const link_event& event, time_point now) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/link/log_limit.hpp"
 #include "actors/manager/election/election.hpp"
 #include "actors/manager/election/etcd_access.hpp"
 #include "actors/manager/manager_actor.hpp"
@@ -44,6 +45,7 @@ struct manager_state {
   /// welcomes them.
   std::map<std::string, control::envelope> greeted;
   std::optional<time_point> armed;
+  log_limit refused;
   time_point started;
 };
 

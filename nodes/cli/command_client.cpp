@@ -2,6 +2,7 @@
 
 #include "actors/link/leader_link.hpp"
 #include "actors/link/printable.hpp"
+#include "nodes/keys/joined_keys.hpp"
 #include "nodes/support/paths.hpp"
 #include "nodes/support/run_dir.hpp"
 #include "nodes/support/version.hpp"
@@ -70,6 +71,10 @@ status command_client::open(milliseconds patience, milliseconds absence) {
   options.greeting =
       control::hello{control::oldest_version, control::protocol_version,
                      version_of("vgpu"), control::role::command};
+  auto keys = keys_to_managers(key_folder{}, login_key_file, endpoint_);
+  if (!keys)
+    return keys.why();
+  options.keys = *keys;
   auto link =
       spawn_leader_link(system_, zmq_, split_endpoints(endpoint_), options);
   if (!link)

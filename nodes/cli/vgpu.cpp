@@ -3,6 +3,7 @@
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/shown_output.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
+#include "nodes/keys/joined_keys.hpp"
 #include "nodes/support/paths.hpp"
 #include "nodes/support/version.hpp"
 #include "schema/base/endpoints.hpp"
@@ -35,7 +36,16 @@ void target::add_to(CLI::App& app) {
 }
 
 std::string target::endpoint() const {
-  return manager.empty() ? default_endpoint(run_dir) : manager;
+  if (!manager.empty())
+    return manager;
+  auto usual = default_endpoint(run_dir);
+  if (!chosen_manager().empty() || run_dir != default_run_dir() ||
+      somebody_listens(usual))
+    return usual;
+  auto login = manager_of_login(key_folder{});
+  if (!login)
+    complain("login", login.why());
+  return login && !login->empty() ? *login : usual;
 }
 
 int order(const std::string& me, const target& where, control::body what,
@@ -74,6 +84,7 @@ int main(int argc, char** argv) {
   add_set_commands(app, todo);
   add_movement_commands(app, todo);
   add_usage_command(app, todo);
+  add_key_commands(app, todo);
   add_coverage_command(app, todo);
   add_simulate_command(app, todo);
   try {

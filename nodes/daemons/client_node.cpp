@@ -7,6 +7,7 @@
 #include "actors/link/system.hpp"
 #include "nodes/cluster/own_cluster.hpp"
 #include "nodes/daemons/zmq_busy_poll.hpp"
+#include "nodes/keys/joined_keys.hpp"
 #include "nodes/support/descriptor_limit.hpp"
 #include "nodes/support/paths.hpp"
 #include "nodes/support/run_dir.hpp"
@@ -58,14 +59,17 @@ transport parse_transport(const std::string& text) {
 }
 
 /// Returns the given manager, or else the default cluster's if it is up, or
-/// else one of a cluster of its own.
+/// else that of the user's login, or else one of a cluster of its own.
 result<std::string> find_manager(const std::string& named) {
   if (!named.empty())
     return named;
   auto usual = endpoint_in(default_run_dir());
   if (auto good = check_own_cluster(usual); !good)
     return good.why();
-  return somebody_listens(usual) ? usual : own_cluster();
+  if (somebody_listens(usual))
+    return usual;
+  auto logged_in = manager_of_login(key_folder{});
+  return !logged_in || !logged_in->empty() ? logged_in : own_cluster();
 }
 
 /// Returns where to look for a manager while there is none.
@@ -111,6 +115,12 @@ int run(const options& given) {
     std::cerr << "vgpu-client: " << good.why().what << '\n';
     return 2;
   }
+  auto keys = keys_to_managers(key_folder{}, login_key_file, endpoints);
+  if (!keys) {
+    std::cerr << "vgpu-client: " << keys.why().what << '\n';
+    return 2;
+  }
+  to_manager.keys = *keys;
   auto link =
       spawn_leader_link(system, zmq, split_endpoints(endpoints), to_manager);
   if (!link) {

@@ -5,6 +5,7 @@
 #include "actors/link/system.hpp"
 #include "actors/node/supervisor.hpp"
 #include "nodes/daemons/inventory.hpp"
+#include "nodes/keys/joined_keys.hpp"
 #include "nodes/sandbox/sandbox.hpp"
 #include "nodes/support/capability_option.hpp"
 #include "nodes/support/daemon.hpp"
@@ -163,8 +164,10 @@ supervisor_options options_of(const options& x,
   return out;
 }
 
-link_options manager_side(const options& x) {
+link_options manager_side(const options& x,
+                          std::shared_ptr<const link_keys> keys) {
   link_options out;
+  out.keys = std::move(keys);
   out.name = "node/" + x.inventory.node;
   out.greeting =
       control::hello{control::oldest_version, control::protocol_version,
@@ -228,13 +231,16 @@ int serve(options x) {
     return complain("a node named '" + x.inventory.node +
                     "' is already running in this run directory; choose "
                     "another --name or --run-dir");
+  auto keys = keys_to_managers(key_folder{}, node_key_file, x.manager);
+  if (!keys)
+    return complain(keys.why().what);
   zmq::context_t zmq;
   if (auto good = check_bind(zmq, x.bind); !good)
     return complain(good.why().what);
   system_config config;
   caf::actor_system system{config};
   auto up = spawn_leader_link(system, zmq, split_endpoints(x.manager),
-                              manager_side(x));
+                              manager_side(x, *keys));
   auto down = spawn_link(system, zmq, worker_side(what));
   for (auto* each : {&up, &down})
     if (!*each) {

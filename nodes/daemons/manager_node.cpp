@@ -3,6 +3,7 @@
 #include "actors/link/log.hpp"
 #include "actors/link/system.hpp"
 #include "actors/manager/manager.hpp"
+#include "nodes/keys/served_keys.hpp"
 #include "nodes/support/balance_option.hpp"
 #include "nodes/support/daemon.hpp"
 #include "nodes/support/descriptor_limit.hpp"
@@ -182,17 +183,25 @@ int serve(options x) {
   if (!kept)
     return complain(kept.why().what);
   zmq::context_t zmq;
+  auto keys = served_keys::open(zmq, key_folder{}, x.listen);
+  if (!keys)
+    return complain(keys.why().what);
   system_config config;
   caf::actor_system system{config};
   link_options where;
   where.as = link_options::form::bind;
   where.endpoint = x.listen;
   where.name = "manager";
+  if (*keys)
+    where.keys = (*keys)->link();
   auto link = spawn_link(system, zmq, where);
   if (!link)
     return complain(link.why().what);
+  auto how = options_of(x, link->endpoint, *placement);
+  if (*keys)
+    how.enroll = (*keys)->enroller();
   auto brain =
-      spawn_manager(system, x, options_of(x, link->endpoint, *placement),
+      spawn_manager(system, x, std::move(how),
                     std::shared_ptr<store>{std::move(*kept)}, link->actor);
   loop.on_signal([&brain] { caf::anon_send(brain, manager_resign{}); });
   caf::anon_send(link->actor, control_consumer{brain});
@@ -203,7 +212,7 @@ int serve(options x) {
                    &loop, [&loop] { loop.stop(); });
   if (x.ties.owner_fd >= 0)
     loop.watch_owner(x.ties.owner_fd, [&loop] { loop.stop(); });
-  spdlog::info("Listening on {}", link->endpoint);
+  spdlog::info("Listening on {}{}", link->endpoint, *keys ? ", with keys" : "");
   auto metrics = metrics_server::start(system, brain, x.metrics);
   if (metrics) {
     if (*metrics)

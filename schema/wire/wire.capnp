@@ -98,6 +98,9 @@ struct Envelope {
 
     # manager -> client
     restoreProcess @43 :RestoreProcess;
+
+    # node or user -> manager
+    enroll @44 :Enroll;
   }
 }
 
@@ -442,6 +445,14 @@ struct RestoreProcess {
   # The client restores the process.
   session @0 :UInt64;
   epoch @1 :UInt64;
+}
+struct Enroll {
+  # Whoever connects with the key of a token asks for a key of its own. The
+  # answer is `done`.
+  key @0 :Text;
+  # The public key, as text (Z85).
+  name @1 :Text;
+  # The name of the node or the user.
 }
 struct Restored {
   # A checkpointed session runs again.

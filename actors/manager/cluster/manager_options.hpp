@@ -1,6 +1,8 @@
 // A manager's configuration.
 #pragma once
 
+#include "actors/link/permitted_keys.hpp"
+#include "actors/link/protocol.hpp"
 #include "actors/manager/election/election.hpp"
 #include "policies/lifecycle/balance.hpp"
 #include "policies/lifecycle/liveness.hpp"
@@ -59,6 +61,9 @@ struct manager_options {
   /// Holds the mandate by which the manager leads. The default is that of a
   /// single manager; an election sets another.
   mandate right;
+  /// Permits the key of a newcomer, whom the principal names. Null: the manager
+  /// has no keys.
+  std::function<status(const principal&, const control::enroll&)> enroll;
   /// Returns secret random numbers, for tokens and the incarnation.
   std::function<std::uint64_t()> random;
   /// Returns the seconds since 1970.

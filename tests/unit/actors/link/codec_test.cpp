@@ -130,6 +130,7 @@ std::vector<body> one_of_each() {
       worker_prepared{{20}, "not now"},
       redirect{"tcp://h2:7700", 18},
       restore_process{{8}, {9}},
+      enroll{std::string(40, 'k'), "a"},
   };
 }
 

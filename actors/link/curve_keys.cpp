@@ -1,0 +1,52 @@
+#include "actors/link/curve_keys.hpp"
+
+#include <zmq.h>
+
+#include <array>
+#include <cstdint>
+
+namespace vgpu {
+
+namespace {
+
+/// Holds a key as text, and the terminating NUL.
+using key_text = std::array<char, key_text_size + 1>;
+
+} // namespace
+
+result<key_pair> make_key_pair() {
+  key_text open{};
+  key_text secret{};
+  if (zmq_curve_keypair(open.data(), secret.data()) != 0)
+    return fault{fault_kind::unsupported,
+                 "cannot make a key: this libzmq has no CURVE; install one "
+                 "that was built with libsodium"};
+  return key_pair{open.data(), secret.data()};
+}
+
+bool is_key(std::string_view text) noexcept {
+  constexpr std::string_view digits =
+      "0123456789abcdefghijklmnopqrstuvwxyz"
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#";
+  if (text.size() != key_text_size ||
+      text.find_first_not_of(digits) != text.npos)
+    return false;
+  // Five digits can say more than four bytes hold.
+  for (std::size_t i = 0; i < text.size(); i += 5) {
+    std::uint64_t value = 0;
+    for (auto c : text.substr(i, 5))
+      value = value * digits.size() + digits.find(c);
+    if (value > UINT32_MAX)
+      return false;
+  }
+  return true;
+}
+
+result<key_pair> pair_of(const std::string& secret) {
+  key_text open{};
+  if (!is_key(secret) || zmq_curve_public(open.data(), secret.c_str()) != 0)
+    return fault{fault_kind::corrupt, "it is not a secret key"};
+  return key_pair{open.data(), secret};
+}
+
+} // namespace vgpu

@@ -1,0 +1,43 @@
+// Keys of ZeroMQ's CURVE, and the keys with which a link proves who it is.
+#pragma once
+
+#include "actors/link/permitted_keys.hpp"
+#include "schema/base/fault.hpp"
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace vgpu {
+
+/// Gives the length of a key as text (Z85), in characters.
+inline constexpr std::size_t key_text_size = 40;
+
+/// Holds a public key and its secret key as text (Z85). Who knows the secret
+/// key is whom the public key names.
+struct key_pair {
+  std::string open;
+  std::string secret;
+};
+
+/// Makes a new key pair. Fails where this ZeroMQ has no CURVE.
+result<key_pair> make_key_pair();
+
+/// Returns whether the text is a key: 40 characters of Z85.
+bool is_key(std::string_view text) noexcept;
+
+/// Returns the public key of a secret key. Fails where it is no key.
+result<key_pair> pair_of(const std::string& secret);
+
+/// Holds the keys of a process's links. Immutable, so that links share it.
+struct link_keys {
+  key_pair own;
+  /// Holds the public key of the listener at each endpoint that has keys. A
+  /// link that connects to another endpoint, connects without keys.
+  std::map<std::string, std::string> listeners;
+  /// Says who may connect to links that bind. Null: they have no keys.
+  std::shared_ptr<permitted_keys> permitted;
+};
+
+} // namespace vgpu

@@ -1,0 +1,65 @@
+// Whose keys may connect to a process's links, and who they are.
+#pragma once
+
+#include "actors/link/doorbell.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace vgpu {
+
+/// Describes whom a key names. It comes from the owner of the listening
+/// process, and never from a message.
+struct principal {
+  /// Names the kinds of principals.
+  enum class kind : std::uint8_t {
+    /// Offers GPUs.
+    node,
+    /// Runs programs on vGPUs.
+    tenant,
+    /// Runs programs, and commands of every kind.
+    admin,
+    /// Holds a token, and may ask for a key of its own.
+    newcomer
+  };
+  kind is = kind::tenant;
+  /// Is the node's name, or a name for people. Different keys have different
+  /// names.
+  std::string name;
+  /// Names to whom the use is charged. Empty for nodes.
+  std::string tenant;
+  bool operator==(const principal&) const = default;
+};
+
+/// Is null where nobody is named.
+using principal_ptr = std::shared_ptr<const principal>;
+
+/// Maps public keys (as text) to principals. Thread-safe.
+class permitted_keys {
+public:
+  using table = std::map<std::string, principal, std::less<>>;
+
+  explicit permitted_keys(table all = {});
+
+  /// Replaces all of them. The connections of keys that are not permitted any
+  /// more, or that name somebody else, end.
+  void replace(table all);
+
+  /// Returns whom the key names, or null where it is not permitted.
+  principal_ptr find(std::string_view key) const;
+
+  /// Makes `bell` ring, for as long as it lives, when keys are revoked.
+  void watch(const std::shared_ptr<doorbell>& bell);
+
+private:
+  mutable std::mutex mutex_;
+  std::map<std::string, principal_ptr, std::less<>> all_;
+  std::vector<std::weak_ptr<doorbell>> bells_;
+};
+
+} // namespace vgpu

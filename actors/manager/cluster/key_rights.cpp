@@ -1,0 +1,75 @@
+#include "actors/manager/cluster/key_rights.hpp"
+
+#include <string_view>
+#include <type_traits>
+#include <variant>
+
+namespace vgpu {
+
+namespace {
+
+using control::role;
+
+/// Returns whether a message is a command's order or question, which concerns
+/// vGPUs of others.
+bool is_of_command(const control::body& what) {
+  return std::holds_alternative<control::inject_fault>(what) ||
+         std::holds_alternative<control::status_request>(what) ||
+         std::holds_alternative<control::events_request>(what) ||
+         std::holds_alternative<control::usage_request>(what) ||
+         std::holds_alternative<control::set_vgpu>(what) ||
+         std::holds_alternative<control::set_policy>(what) ||
+         std::holds_alternative<control::suspend_vgpu>(what) ||
+         std::holds_alternative<control::resume_vgpu>(what) ||
+         std::holds_alternative<control::migrate_vgpu>(what) ||
+         std::holds_alternative<control::drain_node>(what);
+}
+
+bool may_be(principal::kind who, role as) {
+  switch (who) {
+  case principal::kind::node:
+    return as == role::node;
+  case principal::kind::tenant:
+    return as == role::client;
+  case principal::kind::admin:
+    return as == role::client || as == role::command;
+  case principal::kind::newcomer:
+    return false;
+  }
+  return false;
+}
+
+/// Returns the name that follows from the key. Of its own, a client or command
+/// chooses only how to tell its processes apart.
+std::string name_for(const principal& who, const std::string& own) {
+  if (who.is == principal::kind::node)
+    return "node/" + who.name;
+  constexpr std::string_view command = "command";
+  auto slash = own.find('/');
+  auto rest = slash == own.npos ? std::string{} : own.substr(slash);
+  return (own.starts_with(command) ? "command/" : "client/") + who.name + rest;
+}
+
+} // namespace
+
+result<control::envelope> as_principal(const principal& who,
+                                       const control::envelope& said) {
+  auto refuse = [&](const std::string& what) {
+    return fault{fault_kind::refused,
+                 "the key of '" + who.name + "' does not allow " + what};
+  };
+  if (who.is == principal::kind::newcomer)
+    return refuse("more than to join; use the key that it was given then");
+  if (auto* x = std::get_if<control::hello>(&said.body);
+      x != nullptr && !may_be(who.is, x->as))
+    return refuse(x->as == role::node     ? "to be a node"
+                  : x->as == role::client ? "to run programs"
+                                          : "commands; log in as an admin");
+  if (who.is != principal::kind::admin && is_of_command(said.body))
+    return refuse("to say " + std::string{control::name_of(said.body)});
+  auto out = said;
+  out.from = name_for(who, said.from);
+  return out;
+}
+
+} // namespace vgpu

@@ -1,0 +1,23 @@
+// What a peer may say to a manager whose links have keys.
+#pragma once
+
+#include "actors/link/permitted_keys.hpp"
+#include "actors/link/protocol.hpp"
+#include "schema/base/fault.hpp"
+
+namespace vgpu {
+
+/// Returns the message as of whom the key names: with the sender's name that
+/// follows from it, and in a role that it may have. Fails where this principal
+/// may not say that, whatever the peer says that it is.
+///
+/// | principal | role in hello | name | may not say |
+/// | --- | --- | --- | --- |
+/// | node | node | node/NAME | |
+/// | tenant | client | client/NAME/... | orders and questions of a command |
+/// | admin | client, command | client/NAME/..., command/NAME/... | |
+/// | newcomer | | | anything but enroll, which is not for this function |
+result<control::envelope> as_principal(const principal& who,
+                                       const control::envelope& said);
+
+} // namespace vgpu

@@ -1,0 +1,56 @@
+// The key of a node or a user that joined a cluster.
+#pragma once
+
+#include "actors/link/curve_keys.hpp"
+#include "nodes/keys/key_folder.hpp"
+#include "nodes/keys/token.hpp"
+#include "schema/base/fault.hpp"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace vgpu {
+
+/// Holds what is in the file of who joined.
+struct joined_keys {
+  key_pair own;
+  /// Is the name under which the manager knows the key.
+  std::string name;
+  /// Holds the manager's endpoint, or several, separated by commas.
+  std::string endpoints;
+  /// Holds the manager's public key.
+  std::string manager;
+};
+
+/// Name the files in a key_folder.
+inline constexpr auto node_key_file = "node.json";
+inline constexpr auto login_key_file = "login.json";
+
+/// Reads a text, which may be anything. Fails with `corrupt`.
+result<joined_keys> parse_joined_keys(const std::string& text);
+std::string text_of(const joined_keys& keys);
+
+/// Reads the file; unset: there is none.
+result<std::optional<joined_keys>> read_joined_keys(const key_folder& where,
+                                                    const char* file);
+
+/// Returns the keys for links to managers; null: `endpoints` has no TCP, or
+/// nobody joined. Fails where the file cannot be used.
+result<std::shared_ptr<const link_keys>>
+keys_to_managers(const key_folder& where, const char* file,
+                 const std::string& endpoints);
+
+/// Returns the endpoints of the manager at which this user is logged in; empty:
+/// at none.
+result<std::string> manager_of_login(const key_folder& where);
+
+/// Makes a key, has the manager of the token permit it under the name, and
+/// writes the file. Replaces a former file. Fails where no manager with the
+/// token's key answers within `patience`.
+status join_with(const token& by, const std::string& name,
+                 const key_folder& where, const char* file,
+                 std::chrono::milliseconds patience);
+
+} // namespace vgpu

@@ -1,0 +1,103 @@
+#include "nodes/keys/token.hpp"
+
+#include "actors/link/curve_keys.hpp"
+#include "nodes/support/paths.hpp"
+
+#include <zmq.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+
+namespace vgpu {
+
+namespace {
+
+constexpr std::string_view token_version = "vgpu1-";
+constexpr std::size_t token_key_bytes = 32;
+constexpr std::size_t longest_token = 2048;
+
+std::string hex_of(const std::string& key) {
+  std::array<std::uint8_t, token_key_bytes> bytes{};
+  std::string out;
+  if (zmq_z85_decode(bytes.data(), key.c_str()) == nullptr)
+    return out;
+  constexpr std::string_view digits = "0123456789abcdef";
+  for (auto x : bytes) {
+    out += digits[x >> 4U];
+    out += digits[x & 15U];
+  }
+  return out;
+}
+
+std::optional<std::string> key_of(std::string_view hex) {
+  std::array<std::uint8_t, token_key_bytes> bytes{};
+  if (hex.size() != 2 * token_key_bytes)
+    return std::nullopt;
+  for (std::size_t i = 0; i < token_key_bytes; ++i) {
+    const auto* begin = hex.data() + 2 * i;
+    auto [end, error] = std::from_chars(begin, begin + 2, bytes[i], 16);
+    if (error != std::errc{} || end != begin + 2)
+      return std::nullopt;
+  }
+  std::array<char, key_text_size + 1> text{};
+  zmq_z85_encode(text.data(), bytes.data(), token_key_bytes);
+  return std::string{text.data()};
+}
+
+/// Cuts the text up to the next `-` off.
+std::string_view next_part(std::string_view& rest) {
+  auto end = std::min(rest.find('-'), rest.size());
+  auto out = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + 1, rest.size()));
+  return out;
+}
+
+} // namespace
+
+std::string text_of(const token& x) {
+  return std::string{token_version} +
+         std::string{text_in(principal_names, x.joins_as)} + "-" +
+         hex_of(x.manager) + "-" + hex_of(x.secret) + "-" + x.endpoints;
+}
+
+result<token> parse_token(std::string_view text) {
+  fault no{fault_kind::usage,
+           "this is not a token; give it whole, as `vgpu token` printed it"};
+  if (text.size() > longest_token || !text.starts_with(token_version))
+    return no;
+  text.remove_prefix(token_version.size());
+  auto kind = next_part(text);
+  token out;
+  if (kind == "node")
+    out.joins_as = principal::kind::node;
+  else if (kind == "tenant")
+    out.joins_as = principal::kind::tenant;
+  else if (kind == "admin")
+    out.joins_as = principal::kind::admin;
+  else
+    return no;
+  auto manager = key_of(next_part(text));
+  auto secret = key_of(next_part(text));
+  if (!manager || !secret)
+    return no;
+  out.manager = *manager;
+  out.secret = *secret;
+  out.endpoints = text;
+  if (auto good = check_endpoints(out.endpoints); !good)
+    return fault{fault_kind::usage, "the token's " + good.why().what};
+  return out;
+}
+
+bool is_principal_name(std::string_view name) noexcept {
+  return !name.empty() && name.size() <= 64 &&
+         std::ranges::all_of(name, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                  (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
+                  c == '@';
+         });
+}
+
+} // namespace vgpu

@@ -1,0 +1,166 @@
+#include "actors/manager/cluster/key_rights.hpp"
+
+#include "tests/unit/actors/manager_fixture.hpp"
+
+using namespace vgpu;
+using namespace vgpu::control;
+using test::cluster;
+using test::take;
+
+namespace {
+
+/// A manager to whom all say something with a key.
+struct keyed_cluster : cluster {
+  void say_as(const principal& who, const std::string& peer,
+              const std::string& from, body what, std::uint64_t request = 0) {
+    tell(chief, std::make_shared<const incoming>(
+                    incoming{peer,
+                             {from, request, std::move(what)},
+                             std::make_shared<const principal>(who)}));
+  }
+
+  void greet_as(const principal& who, const std::string& peer,
+                const std::string& from, role as) {
+    say_as(who, peer, from, hello{1, 1, "t", as});
+  }
+};
+
+const principal a_node{principal::kind::node, "a", {}};
+const principal a_tenant{principal::kind::tenant, "t", "t"};
+const principal an_admin{principal::kind::admin, "root", "root"};
+const principal a_newcomer{principal::kind::newcomer, "token-1", "t"};
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(keyed_peers, keyed_cluster)
+
+BOOST_AUTO_TEST_CASE(a_role_comes_from_the_key) {
+  struct row {
+    principal who;
+    role as;
+    std::string from;
+    bool good;
+  };
+  const row rows[] = {
+      {a_node, role::node, "node/a", true},
+      {a_node, role::client, "client/a", false},
+      {a_node, role::command, "command/1", false},
+      {a_tenant, role::node, "node/a", false},
+      {a_tenant, role::client, "client/1", true},
+      {a_tenant, role::command, "command/1", false},
+      {an_admin, role::node, "node/a", false},
+      {an_admin, role::client, "client/1", true},
+      {an_admin, role::command, "command/1", true},
+      {a_newcomer, role::node, "node/a", false},
+      {a_newcomer, role::client, "client/1", false},
+      {a_newcomer, role::command, "command/1", false},
+      // A name of another role.
+      {a_tenant, role::client, "command/1", false},
+      {an_admin, role::command, "client/1", false},
+  };
+  auto n = 0;
+  for (const auto& x : rows) {
+    auto peer = "p" + std::to_string(n++);
+    greet_as(x.who, peer, x.from, x.as);
+    BOOST_TEST_CONTEXT(x.who.name << " as " << x.from) {
+      BOOST_TEST(take<welcome>(out, peer).has_value() == x.good);
+      BOOST_TEST(take<refusal>(out, peer).has_value() != x.good);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_name_comes_from_the_key) {
+  const std::tuple<principal, std::string, std::string> rows[] = {
+      {a_node, "node/b", "node/a"},
+      {a_node, "client/b", "node/a"},
+      {a_tenant, "client/h-1", "client/t/h-1"},
+      {a_tenant, "client/u/h-1", "client/t/u/h-1"},
+      {a_tenant, "", "client/t"},
+      {an_admin, "client/h-1", "client/root/h-1"},
+      {an_admin, "command/1", "command/root/1"},
+  };
+  for (const auto& [who, said, name] : rows) {
+    auto got = as_principal(who, {said, 7, done{}});
+    BOOST_REQUIRE(got.ok());
+    BOOST_TEST(got->from == name);
+    BOOST_TEST(got->request == 7u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_node_does_not_take_the_place_of_another) {
+  join("b");
+  greet_as(a_node, "x", "node/b", role::node);
+  say_as(a_node, "x", "node/b", inventory("b"), 1);
+  BOOST_TEST(take<refusal>(out, "x").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(only_an_admin_commands) {
+  greet_as(a_node, "n", "node/a", role::node);
+  greet_as(a_tenant, "t", "client/1", role::client);
+  greet_as(an_admin, "r", "client/1", role::client);
+  const body orders[] = {
+      inject_fault{}, status_request{}, events_request{}, usage_request{},
+      set_vgpu{},     set_policy{},     suspend_vgpu{},   resume_vgpu{},
+      migrate_vgpu{}, drain_node{},
+  };
+  for (const auto& x : orders) {
+    out.clear();
+    say_as(a_node, "n", "node/a", x, 1);
+    say_as(a_tenant, "t", "client/1", x, 1);
+    BOOST_TEST_CONTEXT(name_of(x)) {
+      auto to_node = take<refusal>(out, "n");
+      auto to_tenant = take<refusal>(out, "t");
+      BOOST_REQUIRE((to_node && to_tenant));
+      BOOST_TEST(to_node->first.reason.find("does not allow") !=
+                 std::string::npos);
+      BOOST_TEST(to_tenant->first.reason.find("does not allow") !=
+                 std::string::npos);
+    }
+  }
+  say_as(a_tenant, "t", "client/1", control::shutdown{}, 1);
+  BOOST_TEST(take<refusal>(out, "t").has_value());
+  BOOST_TEST(!dead(chief));
+  greet_as(an_admin, "c", "command/1", role::command);
+  say_as(an_admin, "c", "command/1", control::shutdown{}, 1);
+  BOOST_TEST(dead(chief));
+}
+
+BOOST_AUTO_TEST_CASE(a_newcomer_only_enrolls) {
+  say_as(a_newcomer, "x", "node/a", status_request{}, 1);
+  BOOST_TEST(take<refusal>(out, "x").has_value());
+  // This manager gives no keys.
+  say_as(a_newcomer, "x", "node/a", enroll{std::string(40, 'k'), "a"}, 2);
+  auto got = take<refusal>(out, "x");
+  BOOST_REQUIRE(got);
+  BOOST_TEST(got->second == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(the_key_of_a_newcomer_is_permitted) {
+  kill(chief);
+  out.clear();
+  std::vector<std::string> asked;
+  auto with_keys = options();
+  with_keys.enroll = [&](const principal& who,
+                         const enroll& x) -> vgpu::status {
+    asked.push_back(who.name + " " + x.name);
+    if (x.name == "bad")
+      return fault{fault_kind::refused, "no"};
+    return {};
+  };
+  chief = spawn(manager, with_keys, open_store(false),
+                spawn(test::fake_link, &out));
+  run();
+  say_as(a_newcomer, "x", "node/a", enroll{std::string(40, 'k'), "a"}, 1);
+  BOOST_TEST(take<done>(out, "x").has_value());
+  say_as(a_newcomer, "x", "node/a", enroll{std::string(40, 'k'), "bad"}, 2);
+  BOOST_TEST(take<refusal>(out, "x").has_value());
+  // Others do not enroll.
+  say_as(a_tenant, "t", "client/1", enroll{std::string(40, 'k'), "a"}, 3);
+  BOOST_TEST(take<refusal>(out, "t").has_value());
+  say("p", "client/1", enroll{std::string(40, 'k'), "a"}, 4);
+  BOOST_TEST(take<refusal>(out, "p").has_value());
+  BOOST_TEST(asked == (std::vector<std::string>{"token-1 a", "token-1 bad"}),
+             boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

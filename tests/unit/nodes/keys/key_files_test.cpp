@@ -1,0 +1,302 @@
+#include "nodes/keys/joined_keys.hpp"
+#include "nodes/keys/key_folder.hpp"
+#include "nodes/keys/manager_keys.hpp"
+#include "nodes/keys/token.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace vgpu;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct folder_fixture {
+  std::string dir;
+  key_folder keys;
+
+  folder_fixture() : dir(made()), keys(dir + "/vgpu") {}
+  ~folder_fixture() { fs::remove_all(dir); }
+
+  static std::string made() {
+    std::string path = fs::temp_directory_path() / "keysXXXXXX";
+    return ::mkdtemp(path.data());
+  }
+
+  static mode_t mode_of(const std::string& path) {
+    struct stat x = {};
+    BOOST_REQUIRE(::lstat(path.c_str(), &x) == 0);
+    return x.st_mode & 07777;
+  }
+};
+
+manager_keys some_keys() {
+  manager_keys out;
+  out.own = *make_key_pair();
+  out.endpoint = "tcp://10.0.0.1:7070";
+  return out;
+}
+
+const principal& who_of(const manager_keys& keys, const token& x) {
+  auto open = pair_of(x.secret)->open;
+  for (const auto& each : keys.permitted)
+    if (each.key == open)
+      return each.who;
+  BOOST_FAIL("the token is not permitted");
+  return keys.permitted.front().who;
+}
+
+constexpr double noon = 1'000'000;
+
+} // namespace
+
+BOOST_FIXTURE_TEST_SUITE(key_folders, folder_fixture)
+
+BOOST_AUTO_TEST_CASE(a_file_is_private_and_comes_back) {
+  auto missing = keys.read("a");
+  BOOST_REQUIRE(missing.ok());
+  BOOST_TEST(!missing->has_value());
+  BOOST_REQUIRE(keys.write("a", "first").ok());
+  BOOST_REQUIRE(keys.write("a", "second").ok());
+  BOOST_TEST(**keys.read("a") == "second");
+  BOOST_TEST(mode_of(keys.path()) == 0700u);
+  BOOST_TEST(mode_of(keys.path_of("a")) == 0600u);
+  // Nothing else is left there.
+  BOOST_TEST(std::distance(fs::directory_iterator{keys.path()}, {}) == 1);
+  BOOST_REQUIRE(keys.remove("a").ok());
+  BOOST_TEST(!keys.read("a")->has_value());
+  BOOST_TEST(keys.remove("a").ok());
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_others_may_touch_is_refused) {
+  BOOST_REQUIRE(keys.write("a", "text").ok());
+  auto path = keys.path_of("a");
+  for (mode_t mode : {0640, 0604, 0620, 0602}) {
+    BOOST_REQUIRE(::chmod(path.c_str(), mode) == 0);
+    BOOST_TEST(!keys.read("a").ok());
+  }
+  BOOST_REQUIRE(::chmod(path.c_str(), 0600) == 0);
+  BOOST_TEST(keys.read("a").ok());
+  for (mode_t mode : {0720, 0702}) {
+    BOOST_REQUIRE(::chmod(keys.path().c_str(), mode) == 0);
+    BOOST_TEST(!keys.read("a").ok());
+    BOOST_TEST(!keys.write("a", "x").ok());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_file_is_refused) {
+  BOOST_REQUIRE(keys.write("a", "text").ok());
+  fs::create_symlink("a", keys.path_of("link"));
+  BOOST_TEST(!keys.read("link").ok());
+  // Opening it would wait for a writer.
+  BOOST_REQUIRE(::mkfifo(keys.path_of("pipe").c_str(), 0600) == 0);
+  BOOST_TEST(!keys.read("pipe").ok());
+  fs::create_directory(keys.path_of("folder"));
+  BOOST_TEST(!keys.read("folder").ok());
+  fs::create_symlink(keys.path(), dir + "/elsewhere");
+  BOOST_TEST(!key_folder{dir + "/elsewhere"}.read("a").ok());
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_is_too_long_is_refused) {
+  BOOST_REQUIRE(keys.write("a", "text").ok());
+  BOOST_REQUIRE(::truncate(keys.path_of("a").c_str(), (4 << 20) + 1) == 0);
+  BOOST_TEST(!keys.read("a").ok());
+}
+
+BOOST_AUTO_TEST_CASE(a_file_of_another_user_is_refused) {
+  BOOST_REQUIRE(keys.write("a", "text").ok());
+  // Only root can give files away.
+  if (::geteuid() != 0 || ::chown(keys.path_of("a").c_str(), 12345, 0) != 0)
+    return;
+  BOOST_TEST(!keys.read("a").ok());
+  BOOST_REQUIRE(::chown(keys.path_of("a").c_str(), 0, 0) == 0);
+  BOOST_REQUIRE(::chown(keys.path().c_str(), 12345, 0) == 0);
+  BOOST_TEST(!keys.read("a").ok());
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_has_one_writer) {
+  auto first = keys.lock();
+  BOOST_REQUIRE(first.ok());
+  auto second = keys.lock();
+  BOOST_REQUIRE(!second.ok());
+  BOOST_TEST((second.why().kind == fault_kind::not_ready));
+  first = fault{};
+  BOOST_TEST(keys.lock().ok());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(keys_of_managers, folder_fixture)
+
+BOOST_AUTO_TEST_CASE(the_file_comes_back_as_it_was) {
+  BOOST_TEST(!read_manager_keys(keys)->has_value());
+  BOOST_REQUIRE(init_manager_keys(keys, "tcp://10.0.0.1:7070").ok());
+  auto own = (**read_manager_keys(keys)).own;
+  // Those who joined know the key.
+  BOOST_TEST(!init_manager_keys(keys, "tcp://10.0.0.1:7070").ok());
+  BOOST_REQUIRE(
+      change_manager_keys(keys, [](manager_keys& x) -> status {
+        (void)add_token(x, principal::kind::tenant, "physics", 3, noon);
+        x.permitted.push_back({{principal::kind::node, "a", {}}, x.own.open});
+        return {};
+      }).ok());
+  auto got = **read_manager_keys(keys);
+  BOOST_TEST(got.own.secret == own.secret);
+  BOOST_TEST(got.endpoint == "tcp://10.0.0.1:7070");
+  BOOST_REQUIRE(got.permitted.size() == 2u);
+  BOOST_TEST((got.permitted[0].who ==
+              principal{principal::kind::newcomer, "token-1", "physics"}));
+  BOOST_TEST((got.permitted[0].joins_as == principal::kind::tenant));
+  BOOST_TEST(got.permitted[0].uses == 3u);
+  BOOST_TEST(got.permitted[0].ends == noon);
+  BOOST_TEST(
+      (got.permitted[1].who == principal{principal::kind::node, "a", {}}));
+}
+
+BOOST_AUTO_TEST_CASE(a_change_that_fails_changes_nothing) {
+  BOOST_TEST(
+      !change_manager_keys(keys, [](manager_keys&) { return status{}; }).ok());
+  BOOST_REQUIRE(init_manager_keys(keys, "tcp://10.0.0.1:7070").ok());
+  auto failed = change_manager_keys(keys, [](manager_keys& x) {
+    x.endpoint.clear();
+    return status{fault{fault_kind::refused, "no"}};
+  });
+  BOOST_TEST(!failed.ok());
+  BOOST_TEST((**read_manager_keys(keys)).endpoint == "tcp://10.0.0.1:7070");
+}
+
+BOOST_AUTO_TEST_CASE(a_text_that_is_no_file_of_keys_is_refused) {
+  auto good = text_of(some_keys());
+  BOOST_REQUIRE(parse_manager_keys(good).ok());
+  for (std::size_t n = 0; n + 2 < good.size(); ++n)
+    BOOST_TEST(!parse_manager_keys(good.substr(0, n)).ok());
+  for (const char* bad :
+       {"", "[]", "{}", "null", "7",
+        R"({"version":2,"secret":"x","endpoint":"e","permitted":[]})",
+        R"({"version":1,"secret":"x","endpoint":"e","permitted":[]})",
+        R"({"version":1,"secret":7,"endpoint":"e","permitted":[]})"})
+    BOOST_TEST(!parse_manager_keys(bad).ok());
+  auto with = some_keys();
+  with.permitted.push_back({{principal::kind::node, "a", {}}, with.own.open});
+  BOOST_REQUIRE(parse_manager_keys(text_of(with)).ok());
+  with.permitted[0].who.name = "a/b";
+  BOOST_TEST(!parse_manager_keys(text_of(with)).ok());
+  with.permitted[0].who.name = "a";
+  with.permitted[0].key = "short";
+  BOOST_TEST(!parse_manager_keys(text_of(with)).ok());
+  with.permitted[0].key = with.own.open;
+  with.permitted.push_back(with.permitted[0]);
+  BOOST_TEST(!parse_manager_keys(text_of(with)).ok());
+}
+
+BOOST_AUTO_TEST_CASE(a_token_joins_as_often_as_it_says) {
+  auto all = some_keys();
+  auto made = add_token(all, principal::kind::node, {}, 2, noon);
+  BOOST_REQUIRE(made.ok());
+  auto by = who_of(all, *made);
+  auto first = make_key_pair()->open;
+  auto second = make_key_pair()->open;
+  BOOST_REQUIRE(enroll(all, by, first, "a", noon - 10).ok());
+  // Its answer was lost.
+  BOOST_REQUIRE(enroll(all, by, first, "a", noon - 10).ok());
+  BOOST_TEST(!enroll(all, by, first, "b", noon - 10).ok());
+  BOOST_TEST(!enroll(all, by, second, "a", noon - 10).ok());
+  BOOST_REQUIRE(enroll(all, by, second, "b", noon - 10).ok());
+  BOOST_TEST(!enroll(all, by, make_key_pair()->open, "c", noon - 10).ok());
+  BOOST_REQUIRE(enroll(all, by, second, "b", noon - 10).ok());
+  auto table = all.table(noon - 1);
+  BOOST_TEST((table.at(first) == principal{principal::kind::node, "a", {}}));
+  BOOST_TEST((table.at(second) == principal{principal::kind::node, "b", {}}));
+}
+
+BOOST_AUTO_TEST_CASE(a_token_ends) {
+  auto all = some_keys();
+  auto made = add_token(all, principal::kind::tenant, "t", 2, noon);
+  auto by = who_of(all, *made);
+  auto open = pair_of(made->secret)->open;
+  BOOST_TEST(all.table(noon - 1).contains(open));
+  BOOST_TEST(!all.table(noon).contains(open));
+  BOOST_TEST(!enroll(all, by, make_key_pair()->open, "a", noon).ok());
+}
+
+BOOST_AUTO_TEST_CASE(wrong_requests_to_join_are_refused) {
+  auto all = some_keys();
+  auto made = add_token(all, principal::kind::tenant, "t", 100, noon);
+  auto by = who_of(all, *made);
+  auto key = make_key_pair()->open;
+  for (const std::string& name :
+       {std::string{}, std::string{"a/b"}, std::string{"a b"},
+        std::string(65, 'a'), std::string{"a\n"}, std::string{"token-1"}})
+    BOOST_TEST(!enroll(all, by, key, name, 1).ok());
+  for (const std::string& bad :
+       {std::string{}, std::string(40, '#'), key + "0", all.permitted[0].key})
+    BOOST_TEST(!enroll(all, by, bad, "a", 1).ok());
+  // A principal that is no token, and one that is gone.
+  BOOST_REQUIRE(enroll(all, by, key, "a", 1).ok());
+  principal joined{principal::kind::tenant, "a", "t"};
+  BOOST_TEST(!enroll(all, joined, make_key_pair()->open, "b", 1).ok());
+  BOOST_REQUIRE(revoke(all, by.name).ok());
+  BOOST_TEST(!enroll(all, by, make_key_pair()->open, "b", 1).ok());
+  BOOST_TEST(!revoke(all, by.name).ok());
+  BOOST_REQUIRE(revoke(all, "a").ok());
+  BOOST_TEST(all.table(1).empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(tokens, folder_fixture)
+
+BOOST_AUTO_TEST_CASE(a_token_is_a_word_that_comes_back) {
+  for (auto kind : {principal::kind::node, principal::kind::tenant,
+                    principal::kind::admin}) {
+    token x{kind, "tcp://10.0.0.1:7070,tcp://h-2:7070", make_key_pair()->open,
+            make_key_pair()->secret};
+    auto text = text_of(x);
+    BOOST_TEST(text.find_first_of(" $&|;<>()\\`'\"*?#~!{}") == text.npos);
+    auto back = parse_token(text);
+    BOOST_REQUIRE(back.ok());
+    BOOST_TEST((*back == x));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_token_is_refused) {
+  auto text = text_of({principal::kind::node, "tcp://10.0.0.1:7070",
+                       make_key_pair()->open, make_key_pair()->secret});
+  auto shortest = text.rfind(':') + 2;
+  for (std::size_t n = 0; n < shortest; ++n)
+    BOOST_TEST(!parse_token(text.substr(0, n)).ok());
+  for (const std::string& bad :
+       {"x" + text, " " + text, std::string(5000, 'a'),
+        "vgpu1-token" + text.substr(10), text + " ", text + ",", text + "x",
+        text + "\n", std::string{"vgpu1-node-"} + std::string(200, '-')})
+    BOOST_TEST(!parse_token(bad).ok());
+}
+
+BOOST_AUTO_TEST_CASE(who_joined_keeps_the_managers_key) {
+  joined_keys x{*make_key_pair(), "a", "tcp://10.0.0.1:7070",
+                make_key_pair()->open};
+  BOOST_TEST(!*keys_to_managers(keys, node_key_file, x.endpoints));
+  BOOST_REQUIRE(keys.write(node_key_file, text_of(x)).ok());
+  // Within a host there are no keys.
+  BOOST_TEST(!*keys_to_managers(keys, node_key_file, "ipc:///x"));
+  auto links = *keys_to_managers(keys, node_key_file, x.endpoints);
+  BOOST_REQUIRE(links);
+  BOOST_TEST(links->own.secret == x.own.secret);
+  BOOST_TEST(links->listeners.at("tcp://10.0.0.1:7070") == x.manager);
+  auto good = text_of(x);
+  for (std::size_t n = 0; n + 2 < good.size(); ++n)
+    BOOST_TEST(!parse_joined_keys(good.substr(0, n)).ok());
+  BOOST_REQUIRE(keys.write(login_key_file, "{}").ok());
+  BOOST_TEST(!manager_of_login(keys).ok());
+  BOOST_REQUIRE(keys.write(login_key_file, good).ok());
+  BOOST_TEST(*manager_of_login(keys) == "tcp://10.0.0.1:7070");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

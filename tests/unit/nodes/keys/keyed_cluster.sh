@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Tests a manager, a node and commands with keys, as users run them.
+# Usage: keyed_cluster.sh PROGRAMS
+set -euo pipefail
+bin=$1
+work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-keys.XXXXXX")
+export XDG_RUNTIME_DIR=$work TMPDIR=$work VGPU_KEYS=$work/nobody
+unset VGPU_MANAGER
+manager=0 node=0
+trap 'for pid in $node $manager; do
+    ((pid == 0)) || kill "$pid" 2>/dev/null || true
+  done
+  wait
+  rm -rf "$work"' EXIT
+
+fail() {
+  echo "FAILED: $*" >&2
+  tail -n 20 "$work"/*.log >&2 || true
+  exit 1
+}
+
+expect() { # CODE COMMAND...
+  local wanted=$1 got=0
+  shift
+  # Ends a command that would outlive the test. The test's own limit comes
+  # first.
+  timeout 600 "$@" </dev/null >"$work/out" 2>"$work/err" || got=$?
+  ((got == wanted)) || fail "$*: ended with $got, not $wanted: $(<"$work/err")"
+}
+
+told() { # REGEX
+  grep -qE "$1" "$work/err" || fail "no message matches '$1': $(<"$work/err")"
+}
+
+until_true() { # COMMAND...
+  until "$@" </dev/null >"$work/out" 2>"$work/err"; do
+    kill -0 "$manager" || fail "the manager ended"
+    sleep 0.05
+  done
+}
+
+# Runs a command with the keys of somebody: as WHO COMMAND...
+cat >"$work/as" <<'END'
+#!/bin/sh
+who=$1
+shift
+VGPU_KEYS=$(dirname "$0")/$who exec "$@"
+END
+chmod +x "$work/as"
+PATH=$work:$PATH
+
+# A port that is free. Another process may take it first, so try again.
+start_manager() {
+  for _ in {1..20}; do
+    endpoint=tcp://127.0.0.1:$((20000 + RANDOM % 40000))
+    rm -rf "$work/owner"
+    as owner "$bin/vgpu" keys init "$endpoint" >"$work/out"
+    as owner "$bin/vgpu-manager" --listen "$endpoint" --run-dir "$work/run" \
+      2>"$work/manager.log" &
+    manager=$!
+    until grep -q "Listening on" "$work/manager.log"; do
+      kill -0 "$manager" 2>/dev/null || continue 2
+      sleep 0.05
+    done
+    return
+  done
+  fail "the manager does not start"
+}
+
+token() { # KIND OPTION...
+  as owner "$bin/vgpu" token "$@"
+}
+
+for wrong in tcp://10.0.0.1 ipc:///x nonsense; do
+  expect 2 as owner "$bin/vgpu" keys init "$wrong"
+done
+expect 1 as owner "$bin/vgpu" keys list
+told "keys init"
+expect 1 as owner "$bin/vgpu" token node
+start_manager
+expect 1 as owner "$bin/vgpu" keys init "$endpoint"
+[[ $(stat -c %a "$work/owner" "$work/owner/manager.json") == $'700\n600' ]] ||
+  fail "the keys are not private"
+
+# Strangers get no answer.
+expect 3 "$bin/vgpu" status --manager "$endpoint"
+expect 2 "$bin/vgpu" login nonsense
+expect 2 "$bin/vgpu" token nobody
+expect 2 as owner "$bin/vgpu" token node --ttl soon
+
+# An admin.
+first=$(token admin)
+expect 2 as admin "$bin/vgpu" node join "$first"
+expect 0 as admin "$bin/vgpu" login "$first" --name root
+expect 0 as admin "$bin/vgpu" status
+expect 1 as thief "$bin/vgpu" login "$first" --name thief
+told "used up"
+[[ ! -e $work/thief/login.json ]] || fail "a token was used twice"
+
+# A tenant has no commands.
+expect 0 as tenant "$bin/vgpu" login "$(token tenant --tenant physics)"
+expect 1 as tenant "$bin/vgpu" status
+told "does not allow"
+
+# A token that was cut or is of another manager finds no one.
+expect 2 as thief "$bin/vgpu" login "${first:0:100}"
+other=$(token admin)
+wrong=${other/-admin-??????/-admin-000000}
+expect 3 as thief "$bin/vgpu" login "$wrong"
+[[ ! -e $work/thief/login.json ]] || fail "a wrong manager was joined"
+
+# A node, under the name of its key alone.
+expect 0 as node "$bin/vgpu" node join "$(token node)" --name a
+expect 1 as node timeout 60 "$bin/vgpu-node" --name b --manager "$endpoint" \
+  --run-dir "$work/run" --device cpu
+as node "$bin/vgpu-node" --name a --manager "$endpoint" \
+  --run-dir "$work/run" --device cpu 2>"$work/node.log" &
+node=$!
+node_is() { # STATE
+  as admin "$bin/vgpu" status --json |
+    jq -e --arg state "$1" '.nodes | length == 1 and .[0].name == "a" and
+      .[0].state == $state' >/dev/null
+}
+until_true node_is alive
+
+expect 0 as owner "$bin/vgpu" keys list --json
+jq -e --arg endpoint "$endpoint" '.endpoint == $endpoint and
+  ([.keys[] | select(.kind != "token") | .kind + " " + .tenant] | sort) ==
+  ["admin ", "node ", "tenant physics"]' "$work/out" >/dev/null ||
+  fail "keys: $(<"$work/out")"
+! grep -q secret "$work/out" || fail "a list shows a secret"
+
+# Revoked keys are out.
+expect 0 as owner "$bin/vgpu" keys revoke a
+until_true node_is lost
+expect 1 as owner "$bin/vgpu" keys revoke a
+expect 0 as owner "$bin/vgpu" keys revoke root
+refused() { ! as admin "$bin/vgpu" status; }
+until_true refused
+echo done
