@@ -1,9 +1,9 @@
 // Makes sure that at most one worker executes a session's calls.
 #pragma once
 
-#include "actors/link/host.hpp"
 #include "actors/link/protocol.hpp"
 #include "schema/base/fault.hpp"
+#include "schema/base/host.hpp"
 #include "schema/base/ids.hpp"
 
 #include <chrono>

@@ -1,6 +1,6 @@
 #include "actors/client/opened_session.hpp"
 
-#include "actors/link/host.hpp"
+#include "schema/base/host.hpp"
 
 #include <algorithm>
 #include <cstddef>

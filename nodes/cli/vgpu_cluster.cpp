@@ -1,5 +1,4 @@
 // `vgpu up` and `vgpu down`, and the commands that inject faults.
-#include "actors/link/host.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
 #include "nodes/cluster/cluster_launcher.hpp"
@@ -8,6 +7,7 @@
 #include "nodes/support/paths.hpp"
 #include "nodes/support/placement_option.hpp"
 #include "schema/base/endpoints.hpp"
+#include "schema/base/host.hpp"
 #include "schema/base/sizes.hpp"
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,4 @@
 // vgpu-node: offers this host's pGPUs to a cluster.
-#include "actors/link/host.hpp"
 #include "actors/link/leader_link.hpp"
 #include "actors/link/log.hpp"
 #include "actors/link/system.hpp"
@@ -15,6 +14,7 @@
 #include "nodes/support/run_dir.hpp"
 #include "nodes/support/version.hpp"
 #include "schema/base/busy_poll.hpp"
+#include "schema/base/host.hpp"
 #include "schema/base/sizes.hpp"
 
 #include <CLI/CLI.hpp>

@@ -1,8 +1,8 @@
 // Calls that share memory and events with other sessions.
-#include "actors/link/host.hpp"
 #include "actors/link/log.hpp"
 #include "actors/state/device_wait.hpp"
 #include "actors/worker/execute/call_dispatch.hpp"
+#include "schema/base/host.hpp"
 #include "schema/base/round_up.hpp"
 
 #include <xxhash.h>

@@ -1,7 +1,7 @@
 // Calls for streams, events and host functions.
-#include "actors/link/latch.hpp"
 #include "actors/worker/execute/call_dispatch.hpp"
 #include "actors/worker/execute/dispatch_order.hpp"
+#include "actors/worker/session/latch.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,7 +1,7 @@
 // Replays waits for values that ended under an earlier worker.
 #pragma once
 
-#include "actors/link/latch.hpp"
+#include "actors/worker/session/latch.hpp"
 #include "devices/interface/device.hpp"
 #include "schema/base/ids.hpp"
 

@@ -1,4 +1,4 @@
-#include "actors/link/host.hpp"
+#include "schema/base/host.hpp"
 
 #include <sys/stat.h>
 

@@ -1,3 +1,4 @@
+// Where a process is, as others can compare it.
 #pragma once
 
 #include <string>
