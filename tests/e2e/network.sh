@@ -93,7 +93,9 @@ stop_hosts() {
       fail "$host leaves sockets behind: $(<"$work/out/sockets")"
     rm -rf -- "${work:?}/$host"
   done
-  find "$work/program" -mindepth 1 >"$work/out/files"
+  # The user's client serves later programs, too, and keeps its place.
+  find "$work/program" -mindepth 1 -not -path '*/vgpu-clients*' \
+    >"$work/out/files"
   [[ ! -s $work/out/files ]] ||
     fail "the program's host is left with $(<"$work/out/files")"
   rmdir "$work/program"
