@@ -5,6 +5,7 @@
 #include "nodes/cli/profiles.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
 #include "nodes/cluster/embedded_cluster.hpp"
+#include "nodes/keys/joined_keys.hpp"
 #include "nodes/support/paths.hpp"
 #include "nodes/support/run_dir.hpp"
 #include "policies/placement/admission.hpp"
@@ -305,9 +306,17 @@ int run(run_options& x) {
     return complain(run_name, good.why().what);
   if (named.empty() && somebody_listens(endpoint_in(x.run_dir)))
     named = endpoint_in(x.run_dir);
+  if (named.empty() && x.run_dir == default_run_dir()) {
+    auto login = manager_of_login(key_folder{});
+    if (!login)
+      return complain(run_name, login.why());
+    named = *login;
+  }
   if (named.empty())
     return run_embedded(x, path);
-  if (auto no = check_with_manager(named, what))
+  // A tenant's program learns by its first call what the manager refuses.
+  auto may_ask = !is_tenant_at(key_folder{}, named);
+  if (auto no = may_ask ? check_with_manager(named, what) : std::nullopt)
     return complain(run_name, no->what, no->code);
   set_environment(x, path, named);
   exec_program(path, x.command);

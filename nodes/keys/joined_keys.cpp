@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace vgpu {
@@ -105,14 +106,16 @@ result<joined_keys> parse_joined_keys(const std::string& text) {
       return fault{fault_kind::other_version, "another release wrote it"};
     auto own = pair_of(all.at("secret").get<std::string>());
     joined_keys out;
+    auto kind = value_in(principal_names, all.at("kind").get<std::string>());
     out.name = all.at("name").get<std::string>();
     out.endpoints = all.at("endpoints").get<std::string>();
     out.manager = all.at("manager").get<std::string>();
-    if (!own || !is_key(out.manager) || !is_principal_name(out.name))
+    if (!own || !kind || !is_key(out.manager) || !is_principal_name(out.name))
       return fault{fault_kind::corrupt, "a key or the name is malformed"};
     if (auto good = check_endpoints(out.endpoints); !good)
       return good.why();
     out.own = *own;
+    out.is = *kind;
     return out;
   } catch (const std::exception& e) {
     return fault{fault_kind::corrupt, e.what()};
@@ -122,6 +125,7 @@ result<joined_keys> parse_joined_keys(const std::string& text) {
 std::string text_of(const joined_keys& keys) {
   return json{{"version", joined_version},
               {"secret", keys.own.secret},
+              {"kind", text_in(principal_names, keys.is)},
               {"name", keys.name},
               {"endpoints", keys.endpoints},
               {"manager", keys.manager}}
@@ -166,6 +170,18 @@ result<std::string> manager_of_login(const key_folder& where) {
   return *joined ? (*joined)->endpoints : std::string{};
 }
 
+bool is_tenant_at(const key_folder& where, const std::string& endpoints) {
+  if (endpoints.find("tcp://") == endpoints.npos)
+    return false;
+  auto joined = read_joined_keys(where, login_key_file);
+  if (!joined || !*joined || (*joined)->is != principal::kind::tenant)
+    return false;
+  auto known = split_endpoints((*joined)->endpoints);
+  return std::ranges::all_of(split_endpoints(endpoints), [&](const auto& x) {
+    return std::ranges::find(known, x) != known.end();
+  });
+}
+
 status join_with(const token& by, const std::string& name,
                  const key_folder& where, const char* file,
                  milliseconds patience) {
@@ -185,8 +201,8 @@ status join_with(const token& by, const std::string& name,
   }
   if (!done)
     return done;
-  return where.write(
-      file, text_of(joined_keys{*own, name, by.endpoints, by.manager}));
+  return where.write(file, text_of(joined_keys{*own, by.joins_as, name,
+                                               by.endpoints, by.manager}));
 }
 
 } // namespace vgpu

@@ -16,6 +16,8 @@ namespace vgpu {
 /// Holds what is in the file of who joined.
 struct joined_keys {
   key_pair own;
+  /// Says what the manager takes the key for.
+  principal::kind is = principal::kind::node;
   /// Is the name under which the manager knows the key.
   std::string name;
   /// Holds the manager's endpoint, or several, separated by commas.
@@ -45,6 +47,10 @@ keys_to_managers(const key_folder& where, const char* file,
 /// Returns the endpoints of the manager at which this user is logged in; empty:
 /// at none.
 result<std::string> manager_of_login(const key_folder& where);
+
+/// Returns whether the manager at these endpoints is that of this user's login,
+/// and takes the user for a tenant, who cannot ask it for its status.
+bool is_tenant_at(const key_folder& where, const std::string& endpoints);
 
 /// Makes a key, has the manager of the token permit it under the name, and
 /// writes the file. Replaces a former file. Fails where no manager with the

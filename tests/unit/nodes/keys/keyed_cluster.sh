@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests a manager, a node and commands with keys, as users run them.
-# Usage: keyed_cluster.sh PROGRAMS
+# Usage: keyed_cluster.sh PROGRAMS CUDA_PROGRAM
 set -euo pipefail
-bin=$1
+bin=$1 program=$2
 work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-keys.XXXXXX")
 export XDG_RUNTIME_DIR=$work TMPDIR=$work VGPU_KEYS=$work/nobody
 unset VGPU_MANAGER
@@ -122,6 +122,15 @@ node_is() { # STATE
       .[0].state == $state' >/dev/null
 }
 until_true node_is alive
+
+# The tenant's program runs there, and is charged to the tenant's key.
+expect 0 as tenant "$bin/vgpu" run -- "$program"
+charged() {
+  as admin "$bin/vgpu" usage --json | jq -e --arg vm "$(jq -r .name \
+    "$work/tenant/login.json")/" '.entries | length == 1 and
+    (.[0].vm | startswith($vm))' >/dev/null
+}
+until_true charged
 
 expect 0 as owner "$bin/vgpu" keys list --json
 jq -e --arg endpoint "$endpoint" '.endpoint == $endpoint and
