@@ -5,6 +5,7 @@
 
 #include <capnp/message.h>
 #include <capnp/serialize.h>
+#include <kj/debug.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,12 +15,25 @@ namespace vgpu::interposer {
 
 namespace {
 
+/// Ends each parameter block. It exceeds the largest that a kernel can have, so
+/// that the sum of an offset and a size cannot wrap around.
+constexpr std::uint32_t largest_block = std::uint32_t{1} << 20;
+
+fault malformed(const std::string& why) {
+  return cuda_fault(CUDA_ERROR_UNKNOWN,
+                    "a module's facts are malformed: " + why);
+}
+
+/// Throws kj::Exception where a parameter lies outside of any block.
 std::unique_ptr<function> read_function(wire::KernelFacts::Reader from,
                                         std::uint32_t index) {
   auto out = std::make_unique<function>();
   out->index = index;
   out->name = from.getName().cStr();
   for (auto p : from.getParameters()) {
+    KJ_REQUIRE(p.getOffset() <= largest_block &&
+                   p.getSize() <= largest_block - p.getOffset(),
+               "a parameter lies outside of its block");
     out->parameters.push_back({p.getOffset(), p.getSize()});
     out->parameter_bytes =
         std::max(out->parameter_bytes, p.getOffset() + p.getSize());
@@ -36,8 +50,13 @@ result<std::string> read_module_facts(std::span<const std::byte> message,
                                       module& into) {
   try {
     auto words = kj::heapArray<capnp::word>(message.size() / 8);
-    std::memcpy(words.begin(), message.data(), words.size() * 8);
-    capnp::FlatArrayMessageReader reader{words};
+    if (words.size() != 0)
+      std::memcpy(words.begin(), message.data(), words.size() * 8);
+    // Lists whose elements take no space could have any length.
+    capnp::ReaderOptions limits;
+    limits.traversalLimitInWords = 4 * words.size() + 64;
+    limits.nestingLimit = 8;
+    capnp::FlatArrayMessageReader reader{words, limits};
     auto facts = reader.getRoot<wire::ModuleFacts>();
     std::uint32_t index = 0;
     for (auto k : facts.getKernels())
@@ -50,9 +69,7 @@ result<std::string> read_module_facts(std::span<const std::byte> message,
     auto rest = message.subspan(std::min(read, message.size()));
     return std::string{reinterpret_cast<const char*>(rest.data()), rest.size()};
   } catch (const kj::Exception& e) {
-    return cuda_fault(CUDA_ERROR_UNKNOWN,
-                      std::string{"a module's facts are malformed: "} +
-                          e.getDescription().cStr());
+    return malformed(e.getDescription().cStr());
   }
 }
 

@@ -6,6 +6,7 @@
 #include "schema/base/endpoints.hpp"
 #include "schema/base/own_environment.hpp"
 #include "schema/log/client_place.hpp"
+#include "schema/log/session_area.hpp"
 #include "schema/wire/guest.capnp.h"
 #include "schema/wire/guest_hello.hpp"
 #include "schema/wire/message_codec.hpp"
@@ -160,11 +161,20 @@ device_facts read_facts(wire::DeviceFacts::Reader from) {
   return out;
 }
 
+/// Returns limits for a packet. Without them, lists whose elements take no
+/// space could have any length.
+capnp::ReaderOptions limits_for(kj::ArrayPtr<const capnp::word> words) {
+  capnp::ReaderOptions out;
+  out.traversalLimitInWords = 4 * words.size() + 64;
+  out.nestingLimit = 8;
+  return out;
+}
+
 /// Reads an answer. It is empty while the vGPU has to wait; then another answer
 /// follows.
 result<std::optional<grant>>
 read_welcome(kj::ArrayPtr<const capnp::word> words) {
-  capnp::FlatArrayMessageReader reader{words};
+  capnp::FlatArrayMessageReader reader{words, limits_for(words)};
   auto welcome = reader.getRoot<wire::GuestWelcome>();
   if (welcome.isWaiting()) {
     log_line(log_level::info,
@@ -177,6 +187,8 @@ read_welcome(kj::ArrayPtr<const capnp::word> words) {
   }
   auto granted = welcome.getGranted();
   grant out{granted.getSession(), granted.getVgpu(), granted.getQuota(), {}};
+  if (granted.getDevices().size() > most_devices)
+    return fault{fault_kind::no_device, "the lease holds too many devices"};
   for (auto x : granted.getDevices())
     out.devices.push_back(read_facts(x));
   if (out.devices.empty())
@@ -185,12 +197,15 @@ read_welcome(kj::ArrayPtr<const capnp::word> words) {
 }
 
 result<group_view> read_watched(kj::ArrayPtr<const capnp::word> words) {
-  capnp::FlatArrayMessageReader reader{words};
+  capnp::FlatArrayMessageReader reader{words, limits_for(words)};
   auto welcome = reader.getRoot<wire::GuestWelcome>();
   if (!welcome.isWatched())
     return fault{fault_kind::unsupported, "vgpu-client does not report its "
                                           "programs"};
   group_view out;
+  if (welcome.getWatched().getDevices().size() > most_devices)
+    return fault{fault_kind::unsupported,
+                 "vgpu-client reports too many devices"};
   for (auto x : welcome.getWatched().getDevices())
     out.devices.push_back(read_facts(x));
   for (auto x : welcome.getWatched().getUses())

@@ -1,4 +1,5 @@
 // `vgpu up` and `vgpu down`, and the commands that inject faults.
+#include "actors/records/checked_json.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
 #include "nodes/cluster/cluster_launcher.hpp"
@@ -92,12 +93,16 @@ std::size_t served_programs(const std::string& endpoint) {
     return 0;
   auto got = (*manager)->ask(control::status_request{}, patience);
   auto* text = got ? std::get_if<control::status_text>(&*got) : nullptr;
-  auto status = text != nullptr
-                    ? json::parse(text->json, nullptr, /*exceptions=*/false)
-                    : json{};
+  // A manager's answer that cannot be read must not keep anybody from ending
+  // it.
   std::size_t out = 0;
-  for (const auto& x : status.value("vgpus", json::array()))
-    out += x.value("sessions", json::array()).size();
+  try {
+    if (text != nullptr)
+      for (const auto& x : parse_json(text->json).at("vgpus"))
+        out += x.at("sessions").size();
+  } catch (const json::exception&) {
+    return 0;
+  }
   return out;
 }
 
@@ -170,7 +175,7 @@ result<json> ask_status(command_client& manager) {
   auto got = manager.ask(control::status_request{}, patience);
   if (!got)
     return got.why();
-  return json::parse(std::get<control::status_text>(*got).json);
+  return parse_json(std::get<control::status_text>(*got).json);
 }
 
 void tell_event(command_client& manager, std::string kind, std::string node,
@@ -196,8 +201,8 @@ int kill_here(const std::string& command, const std::string& what,
 }
 
 const json* find_node(const json& status, const std::string& name) {
-  for (const auto& node : status["nodes"])
-    if (node["name"] == name)
+  for (const auto& node : status.at("nodes"))
+    if (node.at("name") == name)
       return &node;
   return nullptr;
 }
@@ -214,13 +219,13 @@ int kill_node(const target& where, const std::string& name) {
   if (node == nullptr)
     return complain(me,
                     "no node '" + name + "'; `vgpu status` lists the nodes");
-  if ((*node)["state"] != "alive")
+  if (node->at("state") != "alive")
     return complain(me, "node " + name + " is " +
-                            (*node)["state"].get<std::string>() + " already");
-  if ((*node)["host"] == host_id())
+                            node->at("state").get<std::string>() + " already");
+  if (node->at("host") == host_id())
     tell_event(**manager, "node-killed", name, {},
                name + " was killed by `vgpu kill-node`");
-  return kill_here(me, "node " + name, (*node)["host"], (*node)["pid"]);
+  return kill_here(me, "node " + name, node->at("host"), node->at("pid"));
 }
 
 int kill_worker(const target& where, std::uint64_t number) {
@@ -231,20 +236,20 @@ int kill_worker(const target& where, std::uint64_t number) {
   auto status = ask_status(**manager);
   if (!status)
     return complain(me, status.why());
-  for (const auto& vgpu : (*status)["vgpus"])
-    for (const auto& session : vgpu["sessions"])
-      if (session["id"] == number) {
-        auto* node = find_node(*status, session["node"]);
-        if (node == nullptr || session["state"] != "running")
+  for (const auto& vgpu : status->at("vgpus"))
+    for (const auto& session : vgpu.at("sessions"))
+      if (session.at("id") == number) {
+        auto* node = find_node(*status, session.at("node"));
+        if (node == nullptr || session.at("state") != "running")
           return complain(me, "session " + std::to_string(number) +
                                   " has no worker now");
-        auto host = (*node)["host"].get<std::string>();
+        auto host = node->at("host").get<std::string>();
         if (host == host_id())
-          tell_event(**manager, "worker-killed", (*node)["name"],
+          tell_event(**manager, "worker-killed", node->at("name"),
                      session_id{number},
                      "its worker was killed by `vgpu kill-worker`");
         return kill_here(me, "the worker of session " + std::to_string(number),
-                         host, session["worker_pid"]);
+                         host, session.at("worker_pid"));
       }
   return complain(me, "no session " + std::to_string(number) +
                           "; `vgpu status` lists the sessions");

@@ -1,4 +1,5 @@
 // `vgpu suspend`, `resume`, `migrate` and `drain`.
+#include "actors/records/checked_json.hpp"
 #include "actors/records/records_json.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
@@ -95,13 +96,13 @@ struct left_there {
 
 left_there look(const json& status, const std::string& node) {
   left_there out;
-  for (const auto& vgpu : status["vgpus"])
-    for (const auto& session : vgpu["sessions"]) {
-      if (session["node"] != node)
+  for (const auto& vgpu : status.at("vgpus"))
+    for (const auto& session : vgpu.at("sessions")) {
+      if (session.at("node") != node)
         continue;
-      out.vgpus += (out.vgpus.empty() ? "" : ", ") + vgpu["id"].dump();
-      out.moving = out.moving || session["moving"].get<bool>() ||
-                   session["state"] == "placing";
+      out.vgpus += (out.vgpus.empty() ? "" : ", ") + vgpu.at("id").dump();
+      out.moving = out.moving || session.at("moving").get<bool>() ||
+                   session.at("state") == "placing";
     }
   return out;
 }
@@ -119,7 +120,7 @@ int drain(const movement_options& x) {
     if (!status)
       return complain("drain", status.why());
     auto left =
-        look(json::parse(std::get<control::status_text>(*status).json), x.name);
+        look(parse_json(std::get<control::status_text>(*status).json), x.name);
     if (left.vgpus.empty())
       break;
     if (!left.moving || std::chrono::steady_clock::now() > until)

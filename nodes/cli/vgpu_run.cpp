@@ -1,4 +1,5 @@
 // `vgpu run`: runs a program on a virtual GPU.
+#include "actors/records/checked_json.hpp"
 #include "nodes/cli/child_program.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/preloads.hpp"
@@ -99,12 +100,12 @@ std::uint64_t memory_of_host() {
 
 policy::cluster_view view_of(const json& status) {
   policy::cluster_view out;
-  for (const auto& node : status["nodes"]) {
+  for (const auto& node : status.at("nodes")) {
     auto& to = out.nodes.emplace_back();
-    to.name = node["name"];
-    to.alive = node["state"] == "alive";
-    for (const auto& pgpu : node["pgpus"])
-      to.pgpus.push_back({pgpu["ordinal"], pgpu["memory"]});
+    to.name = node.at("name");
+    to.alive = node.at("state") == "alive";
+    for (const auto& pgpu : node.at("pgpus"))
+      to.pgpus.push_back({pgpu.at("ordinal"), pgpu.at("memory")});
   }
   return out;
 }
@@ -118,7 +119,7 @@ std::optional<failure> check_with_manager(const std::string& endpoint,
   auto status = (*manager)->ask(control::status_request{}, patience);
   if (!status)
     return failure{status.why().what, no_manager};
-  auto all = json::parse(std::get<control::status_text>(*status).json);
+  auto all = parse_json(std::get<control::status_text>(*status).json);
   auto admitted = policy::admit(view_of(all), what);
   // A manager that has just become leader may not know all nodes yet.
   if (!admitted && !all.at("manager").value("nodes_may_come", false))

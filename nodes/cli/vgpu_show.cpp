@@ -1,5 +1,6 @@
 // `vgpu status` and `vgpu events`.
 #include "actors/link/printable.hpp"
+#include "actors/records/checked_json.hpp"
 #include "actors/records/records_json.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
@@ -40,50 +41,52 @@ std::string text(const json& x) {
 // -- status -------------------------------------------------------------------
 
 void print_node(const json& node, bool detail) {
-  std::cout << "node " << text(node["name"]) << "  " << text(node["state"])
-            << "  process " << node["pid"] << "\n";
+  std::cout << "node " << text(node.at("name")) << "  "
+            << text(node.at("state")) << "  process " << node.at("pid") << "\n";
   // An older manager or node says nothing about it.
   if (detail && !node.value("sandbox", "").empty())
-    std::cout << "  sandbox: " << text(node["sandbox"]) << "\n";
-  for (const auto& pgpu : node["pgpus"])
-    std::cout << "  pGPU " << pgpu["ordinal"] << "  " << text(pgpu["name"])
-              << "  " << text(pgpu["state"]) << "  " << show_size(pgpu["used"])
-              << " of " << show_size(pgpu["memory"]) << " used  "
-              << pgpu["sessions"].size() << " session(s)  load "
-              << std::round(pgpu["load"].get<double>() * 10) / 10 << "  "
-              << text(pgpu["policy"]) << ", quantum " << pgpu["quantum_ms"]
-              << " ms\n";
+    std::cout << "  sandbox: " << text(node.at("sandbox")) << "\n";
+  for (const auto& pgpu : node.at("pgpus"))
+    std::cout << "  pGPU " << pgpu.at("ordinal") << "  "
+              << text(pgpu.at("name")) << "  " << text(pgpu.at("state")) << "  "
+              << show_size(pgpu.at("used")) << " of "
+              << show_size(pgpu.at("memory")) << " used  "
+              << pgpu.at("sessions").size() << " session(s)  load "
+              << std::round(pgpu.at("load").get<double>() * 10) / 10 << "  "
+              << text(pgpu.at("policy")) << ", quantum "
+              << pgpu.at("quantum_ms") << " ms\n";
 }
 
 /// Prints a session's memory on a line of its own.
 void print_memory(const json& session) {
   auto known = [&](const char* what) {
-    const auto& bytes = session["beside"][what];
+    const auto& bytes = session.at("beside").at(what);
     return bytes.is_null() ? std::string{"not known"} : show_size(bytes);
   };
-  std::cout << "    memory: " << show_size(session["memory"])
-            << " allocated of " << show_size(session["quota"])
+  std::cout << "    memory: " << show_size(session.at("memory"))
+            << " allocated of " << show_size(session.at("quota"))
             << "; in addition: variables " << known("variables") << ", code "
             << known("code") << ", context " << known("context") << "\n";
 }
 
 void print_vgpu(const json& vgpu, bool detail) {
-  std::cout << "vgpu " << vgpu["id"] << "  share " << vgpu["share"]
-            << "  limit " << vgpu["limit"] << "  priority " << vgpu["priority"]
-            << "  memory "
-            << (vgpu["memory"] == 0u ? "by share" : show_size(vgpu["memory"]))
-            << "  protection " << text(vgpu["protection"]) << "\n";
-  for (const auto& session : vgpu["sessions"]) {
-    std::cout << "  session " << session["id"] << "  " << text(session["state"])
-              << "  epoch " << session["epoch"];
-    if (!text(session["node"]).empty())
-      std::cout << "  on " << text(session["node"]) << " pGPU "
-                << session["pgpus"].dump();
-    if (!text(session["waiting_because"]).empty())
-      std::cout << " (" << text(session["waiting_because"]) << ")";
-    std::cout << "  " << text(session["program"]) << " [" << session["pid"]
-              << "]  " << show_size(session["memory"]) << "  "
-              << session["calls"] << " calls\n";
+  std::cout << "vgpu " << vgpu.at("id") << "  share " << vgpu.at("share")
+            << "  limit " << vgpu.at("limit") << "  priority "
+            << vgpu.at("priority") << "  memory "
+            << (vgpu.at("memory") == 0u ? "by share"
+                                        : show_size(vgpu.at("memory")))
+            << "  protection " << text(vgpu.at("protection")) << "\n";
+  for (const auto& session : vgpu.at("sessions")) {
+    std::cout << "  session " << session.at("id") << "  "
+              << text(session.at("state")) << "  epoch " << session.at("epoch");
+    if (!text(session.at("node")).empty())
+      std::cout << "  on " << text(session.at("node")) << " pGPU "
+                << session.at("pgpus").dump();
+    if (!text(session.at("waiting_because")).empty())
+      std::cout << " (" << text(session.at("waiting_because")) << ")";
+    std::cout << "  " << text(session.at("program")) << " ["
+              << session.at("pid") << "]  " << show_size(session.at("memory"))
+              << "  " << session.at("calls") << " calls\n";
     // A manager of an earlier release does not know it.
     auto recovers = session.value("recovers", std::string{});
     if (!recovers.empty())
@@ -105,17 +108,17 @@ int status(const show_options& x) {
     std::cout << answer << std::endl;
     return succeeded;
   }
-  auto all = json::parse(answer);
-  std::cout << "manager at " << text(all["manager"]["endpoint"]);
-  if (all["manager"].value("term", 0u) != 0)
-    std::cout << "  leads, term " << all["manager"]["term"];
-  std::cout << "  process " << all["manager"]["pid"] << "  up "
+  auto all = parse_json(answer);
+  std::cout << "manager at " << text(all.at("manager").at("endpoint"));
+  if (all.at("manager").value("term", 0u) != 0)
+    std::cout << "  leads, term " << all.at("manager").at("term");
+  std::cout << "  process " << all.at("manager").at("pid") << "  up "
             << static_cast<std::uint64_t>(
-                   all["manager"]["uptime"].get<double>())
+                   all.at("manager").at("uptime").get<double>())
             << " s\n";
-  for (const auto& node : all["nodes"])
+  for (const auto& node : all.at("nodes"))
     print_node(node, x.detail);
-  for (const auto& vgpu : all["vgpus"])
+  for (const auto& vgpu : all.at("vgpus"))
     print_vgpu(vgpu, x.detail);
   return succeeded;
 }

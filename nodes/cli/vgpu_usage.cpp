@@ -1,5 +1,6 @@
 // `vgpu usage`: shows the accounts.
 #include "actors/link/printable.hpp"
+#include "actors/records/checked_json.hpp"
 #include "actors/records/records_json.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
@@ -180,9 +181,9 @@ int usage(const usage_options& x) {
   if (x.as_json)
     std::cout << answer << "\n";
   else if (x.as_csv)
-    print_csv(json::parse(answer), x.by);
+    print_csv(parse_json(answer), x.by);
   else
-    print_table(json::parse(answer), x.by);
+    print_table(parse_json(answer), x.by);
   std::cout.flush();
   return succeeded;
 }

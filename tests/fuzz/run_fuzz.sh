@@ -23,7 +23,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 build=$root/build/fuzz
 targets=("${@:2}")
-((${#targets[@]})) || targets=(call_log data_head envelope guest ptx image)
+((${#targets[@]})) || targets=(call_log data_head envelope manager node guest
+  module_facts state packets board ptx image image_names etcd store profiles
+  arrivals activities environment)
 command -v clang++ >/dev/null ||
   { echo "run_fuzz.sh: clang++ is missing: apt-get install clang" >&2; exit 77; }
 

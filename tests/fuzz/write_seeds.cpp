@@ -5,6 +5,7 @@
 #include "actors/link/data_head.hpp"
 #include "actors/state/state_file.hpp"
 #include "schema/wire/call_codec.hpp"
+#include "schema/wire/data.capnp.h"
 #include "schema/wire/guest.capnp.h"
 
 #include <capnp/message.h>
@@ -165,6 +166,25 @@ void write_guest(const fs::path& dir) {
   write(dir / "ticket", guest::encode_ticket(lease));
 }
 
+void write_facts(const fs::path& to) {
+  capnp::MallocMessageBuilder message;
+  auto root = message.initRoot<wire::ModuleFacts>();
+  auto kernel = root.initKernels(2)[0];
+  kernel.setName("kernel");
+  auto parameters = kernel.initParameters(2);
+  parameters[0].setSize(8);
+  parameters[1].setOffset(8);
+  parameters[1].setSize(16);
+  auto attribute = kernel.initAttributes(1)[0];
+  attribute.setKey(CU_FUNC_ATTRIBUTE_NUM_REGS);
+  attribute.setValue(32);
+  auto variable = root.initGlobals(1)[0];
+  variable.setName("variable");
+  variable.setAddress(first_window);
+  variable.setBytes(4);
+  write_message(to, message);
+}
+
 std::vector<std::byte> contents_of(int file) {
   std::vector<std::byte> out(
       fs::file_size("/proc/self/fd/" + std::to_string(file)));
@@ -210,6 +230,7 @@ int main(int argc, char** argv) {
   write_heads(to / "data_head");
   write_envelopes(to / "envelope");
   write_guest(to / "guest");
+  write_facts(to / "module_facts" / "all");
   write_state(to / "state" / "plain", false);
   write_state(to / "state" / "compressed", true);
 }
