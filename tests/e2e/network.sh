@@ -93,12 +93,11 @@ stop_hosts() {
       fail "$host leaves sockets behind: $(<"$work/out/sockets")"
     rm -rf -- "${work:?}/$host"
   done
-  # The user's client serves later programs, too, and keeps its place.
-  find "$work/program" -mindepth 1 -not -path '*/vgpu-clients*' \
-    >"$work/out/files"
+  # The user's client keeps its place there until it ends.
+  until_true nobody_left ||
+    fail "still there: $(processes)"
+  find "$work/program" -mindepth 1 >"$work/out/files"
   [[ ! -s $work/out/files ]] ||
     fail "the program's host is left with $(<"$work/out/files")"
   rmdir "$work/program"
-  until_true nobody_left ||
-    fail "still there: $(processes)"
 }
