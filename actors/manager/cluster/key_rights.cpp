@@ -1,7 +1,6 @@
 #include "actors/manager/cluster/key_rights.hpp"
 
 #include <string_view>
-#include <type_traits>
 #include <variant>
 
 namespace vgpu {
@@ -13,16 +12,9 @@ using control::role;
 /// Returns whether a message is a command's order or question, which concerns
 /// vGPUs of others.
 bool is_of_command(const control::body& what) {
-  return std::holds_alternative<control::inject_fault>(what) ||
-         std::holds_alternative<control::status_request>(what) ||
-         std::holds_alternative<control::events_request>(what) ||
-         std::holds_alternative<control::usage_request>(what) ||
-         std::holds_alternative<control::set_vgpu>(what) ||
-         std::holds_alternative<control::set_policy>(what) ||
-         std::holds_alternative<control::suspend_vgpu>(what) ||
-         std::holds_alternative<control::resume_vgpu>(what) ||
-         std::holds_alternative<control::migrate_vgpu>(what) ||
-         std::holds_alternative<control::drain_node>(what);
+  return control::may_say(role::command, what) &&
+         !control::may_say(role::client, what) &&
+         !control::may_say(role::node, what);
 }
 
 bool may_be(principal::kind who, role as) {
