@@ -97,9 +97,9 @@ std::size_t served_programs(const std::string& endpoint) {
   // it.
   std::size_t out = 0;
   try {
-    if (text != nullptr)
-      for (const auto& x : parse_json(text->json).at("vgpus"))
-        out += x.at("sessions").size();
+    auto status = text != nullptr ? parse_json(text->json) : json{};
+    for (const auto& x : status.at("vgpus"))
+      out += x.at("sessions").size();
   } catch (const json::exception&) {
     return 0;
   }
