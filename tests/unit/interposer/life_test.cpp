@@ -107,11 +107,12 @@ BOOST_AUTO_TEST_CASE(a_refused_program_has_no_device) {
 BOOST_AUTO_TEST_CASE(a_lease_of_too_many_devices_is_refused) {
   for (auto [devices, wanted] :
        {std::pair{64, CUDA_SUCCESS}, {65, CUDA_ERROR_NO_DEVICE}})
-    BOOST_TEST(
-        in_child([devices = devices, wanted = wanted] {
-          fake_client client{std::getenv("VGPU_MANAGER"), {.devices = devices}};
-          return cuInit(0) == wanted ? 0 : 1;
-        }) == 0);
+    BOOST_TEST(in_child([devices = devices, wanted = wanted] {
+                 fake_options leases;
+                 leases.devices = devices;
+                 fake_client client{std::getenv("VGPU_MANAGER"), leases};
+                 return cuInit(0) == wanted ? 0 : 1;
+               }) == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_program_without_a_client_has_no_device) {
