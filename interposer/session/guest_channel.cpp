@@ -203,9 +203,6 @@ result<group_view> read_watched(kj::ArrayPtr<const capnp::word> words) {
     return fault{fault_kind::unsupported, "vgpu-client does not report its "
                                           "programs"};
   group_view out;
-  if (welcome.getWatched().getDevices().size() > most_devices)
-    return fault{fault_kind::unsupported,
-                 "vgpu-client reports too many devices"};
   for (auto x : welcome.getWatched().getDevices())
     out.devices.push_back(read_facts(x));
   for (auto x : welcome.getWatched().getUses())

@@ -30,6 +30,13 @@ inline void repair(double& x) noexcept {
   if (!(x >= -most && x <= most))
     x = 0;
 }
+/// Limits the threads of a session that wait or run. Letting threads in takes a
+/// step for each, while all others wait for the table.
+inline constexpr std::uint32_t most_threads = 4096;
+template <class... T>
+void repair_counts(T&... x) noexcept {
+  ((x = std::min<std::uint32_t>(x, most_threads)), ...);
+}
 template <class... T>
 void repair_all(T&... x) noexcept {
   (repair(x), ...);
@@ -124,7 +131,10 @@ public:
   std::uint32_t running() const { return running_; }
   /// Returns the number of threads that have work and wait.
   std::uint32_t waiting() const { return waiting_; }
-  void repair_numbers() noexcept { repair(waits_since_); }
+  void repair_numbers() noexcept {
+    repair(waits_since_);
+    repair_counts(running_, waiting_);
+  }
 
 private:
   std::uint32_t running_ = 0;
@@ -178,6 +188,7 @@ struct share_seat {
   void repair_numbers() noexcept {
     repair_all(weight, virtual_time, credit, credited_at, heard_at, brought);
     repair_all(claim.share, claim.limit);
+    repair_counts(let_in);
     turn.repair_numbers();
     concurrent.repair_numbers();
     threads.repair_numbers();

@@ -88,4 +88,20 @@ BOOST_AUTO_TEST_CASE(honest_sessions_go_on) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(threads_that_do_not_exist_keep_nobody_waiting) {
+  for (auto byte : {0x7f, 0xff}) {
+    fill(byte);
+    auto& table = honest->take(*shared);
+    for (auto i : {0u, 1u}) {
+      BOOST_TEST(table.seats[i].threads.waiting() <= most_threads);
+      BOOST_TEST(table.seats[i].threads.running() <= most_threads);
+      BOOST_TEST(table.seats[i].let_in <= most_threads);
+    }
+    thread_outcome out;
+    let_in(table, present, out);
+    for (auto i : {0u, 1u})
+      BOOST_TEST(out.woken[i] <= most_threads);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
