@@ -59,10 +59,10 @@ bool forwarded_source::receive_in_call(parcel_ptr in) {
 /// would: the client sends it again, and joins its second connection anew.
 void forwarded_source::postpone(parcel_ptr in) {
   auto is_stranger = !is_client(in->peer()) && in->peer() != second_;
-  // A new client, or a new second connection, says who it is in a short one.
+  // A new client, or a new second connection, has said who it is in a message
+  // that is still postponed. Its calls may follow, and must not be lost.
   if (is_stranger &&
-      (!in->bulk().empty() ||
-       strangers_postponed_++ >= worker_bounds::postponed_of_strangers))
+      strangers_postponed_++ >= worker_bounds::postponed_of_strangers)
     return;
   postponed_bytes_ += in->bulk().size();
   if (postponed_bytes_ > worker_bounds::postponed ||
