@@ -27,6 +27,7 @@ target_link_libraries(caf::core INTERFACE Threads::Threads)
 vgpu_system_library(zstd::zstd zstd.h zstd)
 vgpu_system_library(lz4::lz4 lz4.h lz4)
 vgpu_system_library(xxhash::xxhash xxhash.h xxhash)
+vgpu_system_library(sodium::sodium sodium.h sodium)
 
 # Without it, workers have no filter of system calls, and the node says so.
 find_library(SECCOMP_LIBRARY seccomp)

@@ -1,9 +1,11 @@
 #include "actors/lend/share_broker.hpp"
 
-#include "actors/lend/one_way.hpp"
 #include "actors/link/log.hpp"
 
+#include <sodium.h>
+
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include <poll.h>
@@ -45,7 +47,10 @@ int milliseconds_until(share_clock::time_point then) {
 
 std::string share_socket_name(const share_secret& secret) {
   const std::uint64_t words[] = {share_magic, secret.high, secret.low};
-  auto digest = one_way(std::as_bytes(std::span{words}));
+  std::array<unsigned char, crypto_hash_sha256_BYTES> digest{};
+  crypto_hash_sha256(digest.data(),
+                     reinterpret_cast<const unsigned char*>(words),
+                     sizeof(words));
   std::string out{"vgpu-share-"};
   for (auto byte : std::span{digest}.first(16)) {
     char digits[3];

@@ -1,5 +1,4 @@
 // Which callers get what a session lends, and which do not.
-#include "actors/lend/one_way.hpp"
 #include "actors/lend/share_broker.hpp"
 #include "schema/base/cuda_fault.hpp"
 
@@ -132,18 +131,12 @@ BOOST_AUTO_TEST_CASE(who_finds_the_socket_must_show_all_of_the_secret) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_digest_is_the_standards) {
-  // An example of FIPS 180-4, of one block.
-  const std::string text = "abc";
-  auto digest = one_way(std::as_bytes(std::span{text}));
-  BOOST_TEST(digest[0] == 0xba);
-  BOOST_TEST(digest[1] == 0x78);
-  BOOST_TEST(digest[31] == 0xad);
-  // Its length takes a second block.
-  const std::string longer(119, 'a');
-  auto other = one_way(std::as_bytes(std::span{longer}));
-  BOOST_TEST(other[0] == 0x31);
-  BOOST_TEST(other[31] == 0xfb);
+/// The name is the first half of the SHA-256 of "VSHARE01" and the secret, as
+/// sha256sum gives it.
+BOOST_AUTO_TEST_CASE(a_sockets_name_is_a_digest_of_the_secret) {
+  BOOST_TEST(share_socket_name({3, 4}) ==
+             "vgpu-share-19795f8111c8d86b9f48877dc96a9060");
+  BOOST_TEST(share_socket_name({4, 3}) != share_socket_name({3, 4}));
 }
 
 BOOST_AUTO_TEST_CASE(a_caller_with_the_right_name_gets_the_object) {
