@@ -33,15 +33,23 @@ bool pending_work::is_full(const place& where, bool by_itself) {
   }
   if (waiting_ || !by_itself)
     return waiting_;
+  auto* x = find(where);
+  if (x == nullptr ||
+      x->pending->pieces.load() < worker_bounds::pending_in_stream)
+    return false;
+  mark(all_, where.stream, *x);
+  return waiting_ =
+             x->pending->pieces.load() >= worker_bounds::pending_in_stream;
+}
+
+pending_work::stream* pending_work::find(const place& where) {
+  if (latest_ != nullptr && latest_place_ == where) [[likely]]
+    return latest_;
   auto known = streams_.find(where);
   if (known == streams_.end())
-    return false;
-  auto& x = known->second;
-  if (x.pending->pieces.load() < worker_bounds::pending_in_stream)
-    return false;
-  mark(all_, where.stream, x);
-  return waiting_ =
-             x.pending->pieces.load() >= worker_bounds::pending_in_stream;
+    return nullptr;
+  latest_place_ = where;
+  return latest_ = &known->second;
 }
 
 void pending_work::wait(std::chrono::nanoseconds at_most) {
@@ -52,10 +60,13 @@ void pending_work::wait(std::chrono::nanoseconds at_most) {
 
 void pending_work::enqueued(device::device& on, const place& where,
                             std::uint64_t pieces) {
-  auto& x = streams_[where];
-  if (!x.pending) {
+  auto* known = find(where);
+  auto& x = known != nullptr ? *known : streams_[where];
+  if (known == nullptr) {
     x.on = &on;
     x.pending = std::make_shared<sums>();
+    latest_place_ = where;
+    latest_ = &x;
   }
   x.pending->pieces.fetch_add(pieces);
   all_->pieces.fetch_add(pieces);
@@ -68,6 +79,7 @@ void pending_work::destroyed(device::device& on, const place& where) {
   auto gone = streams_.extract(where);
   if (!gone)
     return;
+  latest_ = nullptr;
   gone.mapped().on = &on;
   mark(all_, where.stream, gone.mapped());
 }

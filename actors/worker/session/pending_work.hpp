@@ -60,7 +60,12 @@ private:
   void mark_all();
 
   std::shared_ptr<sums> all_;
+  stream* find(const place& where);
+
   std::map<place, stream> streams_;
+  /// Holds the stream that was found last, as calls of one follow each other.
+  place latest_place_;
+  stream* latest_ = nullptr;
   bool waiting_ = false;
   /// Holds how many pieces there were when is_full() returned true.
   std::uint64_t seen_ = 0;
