@@ -1,8 +1,8 @@
 // A profiler in the program: CUPTI's records of kernels, copies, memsets and
 // waits, opened at run time as PyTorch and TensorFlow do.
+#include "cupti_library.hpp"
+
 #include <cuda_runtime.h>
-#include <cupti.h>
-#include <dlfcn.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -12,37 +12,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
-#define CHECK(x)                                                               \
-  do {                                                                         \
-    if (auto e = (x); e != cudaSuccess) {                                      \
-      std::printf("%s: %s\n", #x, cudaGetErrorString(e));                      \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
-#define EXPECT(x)                                                              \
-  do {                                                                         \
-    if (!(x)) {                                                                \
-      std::printf("line %d: expected %s\n", __LINE__, #x);                     \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
-
-template <class F>
-F* find(const char* name) {
-  static void* library = dlopen("libcupti.so.13", RTLD_NOW);
-  if (library == nullptr) {
-    std::printf("no libcupti.so.13: %s\n", dlerror());
-    std::exit(1);
-  }
-  auto* out = reinterpret_cast<F*>(dlsym(library, name));
-  if (out == nullptr) {
-    std::printf("no %s\n", name);
-    std::exit(1);
-  }
-  return out;
-}
-#define CUPTI(name) find<decltype(name)>(#name)
 
 __global__ void scale(float* x, int n) {
   auto i = blockIdx.x * blockDim.x + threadIdx.x;

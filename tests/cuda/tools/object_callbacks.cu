@@ -1,31 +1,13 @@
 // A tool in the program: CUPTI's callbacks for streams that come and go, and
 // for waits.
+#include "cupti_library.hpp"
+
 #include <cuda_runtime.h>
-#include <cupti.h>
-#include <dlfcn.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
-
-#define EXPECT(x)                                                              \
-  do {                                                                         \
-    if (!(x)) {                                                                \
-      std::printf("line %d: expected %s\n", __LINE__, #x);                     \
-      std::exit(1);                                                            \
-    }                                                                          \
-  } while (0)
-
-template <class F>
-F* find(const char* name) {
-  static void* library = dlopen("libcupti.so.13", RTLD_NOW);
-  EXPECT(library != nullptr);
-  auto* out = reinterpret_cast<F*>(dlsym(library, name));
-  EXPECT(out != nullptr);
-  return out;
-}
-#define CUPTI(name) find<decltype(name)>(#name)
 
 struct event {
   CUpti_CallbackDomain domain;
