@@ -249,6 +249,7 @@ fi
 # shellcheck source=toolkit.sh
 source tests/toolkit.sh
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1}
+export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$PWD/tests/lsan.txt:print_suppressions=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
 

@@ -155,6 +155,8 @@ struct world {
     guest = unique_fd{ends[0]};
     session_client_options options;
     options.transport = how;
+    options.lease_term = lease_term;
+    options.first_word_within = std::max(options.first_word_within, lease_term);
     options.state_memory = state_memory;
     options.state_dir = state_dir;
     options.busy_poll = looks;
