@@ -3,6 +3,7 @@
 #include <zmq.h>
 
 #include <array>
+#include <charconv>
 #include <cstdint>
 
 namespace vgpu {
@@ -47,6 +48,34 @@ result<key_pair> pair_of(const std::string& secret) {
   if (!is_key(secret) || zmq_curve_public(open.data(), secret.c_str()) != 0)
     return fault{fault_kind::corrupt, "it is not a secret key"};
   return key_pair{open.data(), secret};
+}
+
+std::string hex_of_key(const std::string& key) {
+  std::array<std::uint8_t, key_bytes> bytes{};
+  std::string out;
+  if (zmq_z85_decode(bytes.data(), key.c_str()) == nullptr)
+    return out;
+  constexpr std::string_view digits = "0123456789abcdef";
+  for (auto x : bytes) {
+    out += digits[x >> 4U];
+    out += digits[x & 15U];
+  }
+  return out;
+}
+
+std::optional<std::string> key_of_hex(std::string_view hex) {
+  std::array<std::uint8_t, key_bytes> bytes{};
+  if (hex.size() != 2 * key_bytes)
+    return std::nullopt;
+  for (std::size_t i = 0; i < key_bytes; ++i) {
+    const auto* begin = hex.data() + 2 * i;
+    auto [end, error] = std::from_chars(begin, begin + 2, bytes[i], 16);
+    if (error != std::errc{} || end != begin + 2)
+      return std::nullopt;
+  }
+  std::array<char, key_text_size + 1> text{};
+  zmq_z85_encode(text.data(), bytes.data(), key_bytes);
+  return std::string{text.data()};
 }
 
 } // namespace vgpu

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,8 @@ namespace vgpu {
 
 /// Gives the length of a key as text (Z85), in characters.
 inline constexpr std::size_t key_text_size = 40;
+/// Gives its length in bytes.
+inline constexpr std::size_t key_bytes = 32;
 
 /// Holds a public key and its secret key as text (Z85). Who knows the secret
 /// key is whom the public key names.
@@ -29,6 +32,11 @@ bool is_key(std::string_view text) noexcept;
 
 /// Returns the public key of a secret key. Fails where it is no key.
 result<key_pair> pair_of(const std::string& secret);
+
+/// Returns the key in hexadecimal digits, or an empty string where it is none.
+std::string hex_of_key(const std::string& key);
+/// Reads such digits. Returns nullopt where they are not those of a key.
+std::optional<std::string> key_of_hex(std::string_view hex);
 
 /// Holds the keys of a process's links. Immutable, so that links share it.
 struct link_keys {

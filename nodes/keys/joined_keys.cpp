@@ -135,16 +135,8 @@ std::string text_of(const joined_keys& keys) {
 
 result<std::optional<joined_keys>> read_joined_keys(const key_folder& where,
                                                     const char* file) {
-  auto text = where.read(file);
-  if (!text)
-    return text.why();
-  if (!*text)
-    return std::optional<joined_keys>{};
-  auto out = parse_joined_keys(**text);
-  if (!out)
-    return out.why().reworded(where.path_of(file) + ": " + out.why().what +
-                              "; join again with a new token");
-  return std::optional{std::move(*out)};
+  return where.read_as(file, parse_joined_keys,
+                       "; join again with a new token");
 }
 
 result<std::shared_ptr<const link_keys>>

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace vgpu {
 
@@ -28,6 +29,23 @@ public:
   /// Returns the file's text; unset: there is no such file. Fails where others
   /// may read or write it or its folder, it is a link, or it is too long.
   result<std::optional<std::string>> read(const std::string& name) const;
+
+  /// Reads the file and parses its text. A failure to parse names the file and
+  /// ends with the advice.
+  template <class T>
+  result<std::optional<T>> read_as(const std::string& name,
+                                   result<T> (*parse)(const std::string&),
+                                   const char* advice = "") const {
+    auto text = read(name);
+    if (!text)
+      return text.why();
+    if (!*text)
+      return std::optional<T>{};
+    auto out = parse(**text);
+    if (!out)
+      return out.why().reworded(path_of(name) + ": " + out.why().what + advice);
+    return std::optional{std::move(*out)};
+  }
 
   /// Replaces the file, at once for all readers. Makes the folder if needed.
   status write(const std::string& name, const std::string& text) const;

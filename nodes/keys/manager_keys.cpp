@@ -16,21 +16,6 @@ constexpr auto file_version = 1;
 /// to its last use arrives.
 constexpr double last_answer_s = 30;
 
-json to_json(const permitted_key& x) {
-  json out{{"name", x.who.name},
-           {"kind", text_in(principal_names, x.who.is)},
-           {"key", x.key}};
-  if (!x.who.tenant.empty())
-    out["tenant"] = x.who.tenant;
-  if (x.ends != 0)
-    out["ends"] = x.ends;
-  if (x.who.is == principal::kind::newcomer) {
-    out["joins_as"] = text_in(principal_names, x.joins_as);
-    out["uses"] = x.uses;
-  }
-  return out;
-}
-
 principal::kind kind_in(const json& x, const char* field) {
   auto out = value_in(principal_names, x.at(field).get<std::string>());
   if (!out)
@@ -91,6 +76,21 @@ void drop_ended(manager_keys& keys, double now) {
 
 } // namespace
 
+json to_json(const permitted_key& x) {
+  json out{{"name", x.who.name},
+           {"kind", text_in(principal_names, x.who.is)},
+           {"key", x.key}};
+  if (!x.who.tenant.empty())
+    out["tenant"] = x.who.tenant;
+  if (x.ends != 0)
+    out["ends"] = x.ends;
+  if (x.who.is == principal::kind::newcomer) {
+    out["joins_as"] = text_in(principal_names, x.joins_as);
+    out["uses"] = x.uses;
+  }
+  return out;
+}
+
 permitted_keys::table manager_keys::table(double now) const {
   permitted_keys::table out;
   for (const auto& x : permitted)
@@ -120,16 +120,7 @@ std::string text_of(const manager_keys& keys) {
 }
 
 result<std::optional<manager_keys>> read_manager_keys(const key_folder& where) {
-  auto text = where.read(manager_key_file);
-  if (!text)
-    return text.why();
-  if (!*text)
-    return std::optional<manager_keys>{};
-  auto out = parse_manager_keys(**text);
-  if (!out)
-    return out.why().reworded(where.path_of(manager_key_file) + ": " +
-                              out.why().what);
-  return std::optional{std::move(*out)};
+  return where.read_as(manager_key_file, parse_manager_keys);
 }
 
 status change_manager_keys(const key_folder& where,

@@ -7,6 +7,8 @@
 #include "nodes/keys/token.hpp"
 #include "schema/base/fault.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <functional>
 #include <optional>
 #include <string>
@@ -24,6 +26,9 @@ struct permitted_key {
   principal::kind joins_as = principal::kind::node;
   unsigned uses = 0;
 };
+
+/// Returns the key as JSON. It has nothing secret.
+nlohmann::json to_json(const permitted_key& x);
 
 /// Holds what is in a manager's file of keys.
 struct manager_keys {

@@ -2,11 +2,9 @@
 #pragma once
 
 #include "actors/link/curve_keys.hpp"
+#include "actors/link/key_guard.hpp"
 #include "actors/link/protocol.hpp"
-#include "nodes/keys/key_guard.hpp"
 #include "nodes/keys/key_watch.hpp"
-
-#include <zmq.hpp>
 
 #include <functional>
 #include <memory>

@@ -3,49 +3,14 @@
 #include "actors/link/curve_keys.hpp"
 #include "nodes/support/paths.hpp"
 
-#include <zmq.h>
-
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cstdint>
-#include <optional>
 
 namespace vgpu {
 
 namespace {
 
 constexpr std::string_view token_version = "vgpu1-";
-constexpr std::size_t token_key_bytes = 32;
 constexpr std::size_t longest_token = 2048;
-
-std::string hex_of(const std::string& key) {
-  std::array<std::uint8_t, token_key_bytes> bytes{};
-  std::string out;
-  if (zmq_z85_decode(bytes.data(), key.c_str()) == nullptr)
-    return out;
-  constexpr std::string_view digits = "0123456789abcdef";
-  for (auto x : bytes) {
-    out += digits[x >> 4U];
-    out += digits[x & 15U];
-  }
-  return out;
-}
-
-std::optional<std::string> key_of(std::string_view hex) {
-  std::array<std::uint8_t, token_key_bytes> bytes{};
-  if (hex.size() != 2 * token_key_bytes)
-    return std::nullopt;
-  for (std::size_t i = 0; i < token_key_bytes; ++i) {
-    const auto* begin = hex.data() + 2 * i;
-    auto [end, error] = std::from_chars(begin, begin + 2, bytes[i], 16);
-    if (error != std::errc{} || end != begin + 2)
-      return std::nullopt;
-  }
-  std::array<char, key_text_size + 1> text{};
-  zmq_z85_encode(text.data(), bytes.data(), token_key_bytes);
-  return std::string{text.data()};
-}
 
 /// Cuts the text up to the next `-` off.
 std::string_view next_part(std::string_view& rest) {
@@ -60,7 +25,7 @@ std::string_view next_part(std::string_view& rest) {
 std::string text_of(const token& x) {
   return std::string{token_version} +
          std::string{text_in(principal_names, x.joins_as)} + "-" +
-         hex_of(x.manager) + "-" + hex_of(x.secret) + "-" + x.endpoints;
+         hex_of_key(x.manager) + "-" + hex_of_key(x.secret) + "-" + x.endpoints;
 }
 
 result<token> parse_token(std::string_view text) {
@@ -79,8 +44,8 @@ result<token> parse_token(std::string_view text) {
     out.joins_as = principal::kind::admin;
   else
     return no;
-  auto manager = key_of(next_part(text));
-  auto secret = key_of(next_part(text));
+  auto manager = key_of_hex(next_part(text));
+  auto secret = key_of_hex(next_part(text));
   if (!manager || !secret)
     return no;
   out.manager = *manager;

@@ -1,9 +1,9 @@
 // The records that the parts of a manager share.
 #pragma once
 
-#include "actors/link/directory.hpp"
 #include "actors/link/protocol.hpp"
 #include "actors/manager/cluster/store.hpp"
+#include "actors/records/directory.hpp"
 #include "actors/records/records.hpp"
 #include "policies/placement/views.hpp"
 #include "schema/base/fault.hpp"

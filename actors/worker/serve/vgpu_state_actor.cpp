@@ -1,7 +1,7 @@
 #include "actors/worker/serve/vgpu_state_actor.hpp"
 
-#include "actors/link/directory.hpp"
 #include "actors/link/log.hpp"
+#include "actors/records/directory.hpp"
 #include "actors/worker/session/worker_bounds.hpp"
 
 #include <utility>

@@ -1,8 +1,8 @@
 // The five questions to a vGPU, from the mailbox or a client, and the answers.
 #include "actors/worker/serve/vgpu_state_actor.hpp"
 
-#include "actors/link/directory.hpp"
 #include "actors/link/log.hpp"
+#include "actors/records/directory.hpp"
 
 #include <utility>
 

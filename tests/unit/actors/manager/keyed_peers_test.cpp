@@ -27,7 +27,7 @@ struct keyed_cluster : cluster {
 
 const principal a_node{principal::kind::node, "a", {}};
 const principal a_tenant{principal::kind::tenant, "t", "t"};
-const principal an_admin{principal::kind::admin, "root", "root"};
+const principal an_admin{principal::kind::admin, "chief", "chief"};
 const principal a_newcomer{principal::kind::newcomer, "token-1", "t"};
 
 } // namespace
@@ -76,8 +76,8 @@ BOOST_AUTO_TEST_CASE(a_name_comes_from_the_key) {
       {a_tenant, "client/h-1", "client/t/h-1"},
       {a_tenant, "client/u/h-1", "client/t/u/h-1"},
       {a_tenant, "", "client/t"},
-      {an_admin, "client/h-1", "client/root/h-1"},
-      {an_admin, "command/1", "command/root/1"},
+      {an_admin, "client/h-1", "client/chief/h-1"},
+      {an_admin, "command/1", "command/chief/1"},
   };
   for (const auto& [who, said, name] : rows) {
     auto got = as_principal(who, {said, 7, done{}});

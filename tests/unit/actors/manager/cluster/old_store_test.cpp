@@ -1,7 +1,7 @@
 // Stores of earlier versions can be read, as docs/compatibility.md promises.
 #include "actors/manager/cluster/store.hpp"
 
-#include "actors/link/directory.hpp"
+#include "actors/records/directory.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <xxhash.h>

@@ -1,6 +1,6 @@
-#include "actors/link/directory.hpp"
 #include "actors/link/log.hpp"
 #include "actors/manager/cluster/store.hpp"
+#include "actors/records/directory.hpp"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,9 +1,9 @@
 #include "actors/link/curve_keys.hpp"
 #include "actors/link/doorbell.hpp"
+#include "actors/link/key_guard.hpp"
 #include "actors/link/link.hpp"
 #include "actors/link/link_socket.hpp"
 #include "actors/link/log.hpp"
-#include "nodes/keys/key_guard.hpp"
 
 #include <boost/test/unit_test.hpp>
 

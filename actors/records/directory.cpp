@@ -1,4 +1,4 @@
-#include "actors/link/directory.hpp"
+#include "actors/records/directory.hpp"
 
 namespace vgpu {
 

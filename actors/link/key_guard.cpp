@@ -1,4 +1,4 @@
-#include "nodes/keys/key_guard.hpp"
+#include "actors/link/key_guard.hpp"
 
 #include "actors/link/curve_keys.hpp"
 #include "actors/link/log.hpp"
@@ -13,7 +13,6 @@ namespace vgpu {
 namespace {
 
 constexpr auto address_of_all_questions = "inproc://zeromq.zap.01";
-constexpr std::size_t key_bytes = 32;
 constexpr auto may_pass = "200";
 /// Leaves the handshake to its time limit. After a final refusal (400) a peer's
 /// ZeroMQ would never connect again, not even when its key is permitted later.
