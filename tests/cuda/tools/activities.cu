@@ -1,6 +1,6 @@
 // A profiler in the program: CUPTI's records of kernels, copies, memsets and
 // waits, opened at run time as PyTorch and TensorFlow do.
-#include "cupti_library.hpp"
+#include "cupti.hpp"
 
 #include <cuda_runtime.h>
 

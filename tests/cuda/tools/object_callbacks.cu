@@ -1,6 +1,6 @@
 // A tool in the program: CUPTI's callbacks for streams that come and go, and
 // for waits.
-#include "cupti_library.hpp"
+#include "cupti.hpp"
 
 #include <cuda_runtime.h>
 
