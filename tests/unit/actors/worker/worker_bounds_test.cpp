@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
+#include <memory>
 #include <optional>
 
 using namespace vgpu;
@@ -36,10 +38,7 @@ struct bounded_session {
     BOOST_REQUIRE(try_it(call::event_create{.event = {event}}));
   }
   /// Lets all work go before the devices end.
-  ~bounded_session() {
-    if (go_on)
-      go_on();
-  }
+  ~bounded_session() { unblock(); }
 
   /// Returns whether the call was executed.
   template <class Call>
@@ -68,10 +67,17 @@ struct bounded_session {
   }
   /// Blocks the stream, without a call that could end that.
   void block() {
+    auto reached = std::make_shared<std::promise<std::function<void()>>>();
+    go_on = reached->get_future();
     BOOST_REQUIRE(exec->on(0).enqueue_host(
-        blocked, [this](std::function<void()> then) { go_on = then; }));
+        blocked,
+        [reached](std::function<void()> then) { reached->set_value(then); }));
   }
-  void unblock() { std::exchange(go_on, nullptr)(); }
+  /// Waits until the stream has come to where it is blocked.
+  void unblock() {
+    if (go_on.valid())
+      go_on.get()();
+  }
   void enqueue_in_time(stream_id stream) {
     while (!enqueue(stream))
       exec->await_turn(std::chrono::seconds{1});
@@ -89,7 +95,7 @@ struct bounded_session {
   }
 
   std::shared_ptr<latest_answer> sink = std::make_shared<latest_answer>();
-  std::function<void()> go_on;
+  std::future<std::function<void()>> go_on;
   std::unique_ptr<executor> exec = a_session::fresh();
   std::uint64_t number = 0;
 };
