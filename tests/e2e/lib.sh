@@ -153,8 +153,11 @@ daemons() { # NAME
 }
 
 alive() { # PID
-  # A zombie's command line is empty.
-  { read -r -d '' _ <"/proc/$1/cmdline"; } 2>/dev/null
+  # A zombie has ended. A process that begins to execute another program has no
+  # command line for a moment.
+  local about
+  { read -r about <"/proc/$1/stat"; } 2>/dev/null &&
+    [[ ${about##*)} != ' '[ZX]* ]]
 }
 
 dead() { ! alive "$1"; }

@@ -66,7 +66,7 @@ void follow(dispatch_context& on, device_slot& slot, stream_id stream,
             stream_id other) {
   replayed_waits::place in{slot.ordinal, stream};
   if (on.session.waits.any())
-    on.session.waits.waits(*slot.device, in, other);
+    on.session.waits.waits(*slot.device, in, other, slot.blocking);
   if (on.session.known.any())
     on.session.known.follows(in, {slot.ordinal, other});
 }
@@ -167,6 +167,8 @@ status begin_stream(dispatch_context& on, stream_id stream) {
     return {};
   if (auto kept = on.order().kept_stream(); kept && is_followed(on))
     follow(on, on.slot, stream, *kept);
+  if (is_followed(on) && on.slot.blocking.contains(stream))
+    follow(on, on.slot, stream, legacy_stream);
   return on.order().begin(on.device(), stream);
 }
 

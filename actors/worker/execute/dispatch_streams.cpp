@@ -138,7 +138,7 @@ status execute_call(dispatch_context& on, const call::event_record& x) {
 status execute_call(dispatch_context& on, const call::stream_wait& x) {
   if (on.session.waits.any()) [[unlikely]]
     on.session.waits.waits(on.device(), {on.slot.ordinal, x.stream.id},
-                           on.slot.ordinal, x.event.id);
+                           on.slot.ordinal, x.event.id, on.slot.blocking);
   if (on.session.known.any()) [[unlikely]]
     on.session.known.follows({on.slot.ordinal, x.stream.id},
                              {on.slot.ordinal, x.event.id});
@@ -158,7 +158,7 @@ status execute_call(dispatch_context& on, const call::peer_wait& x) {
     return ok;
   if (on.session.waits.any()) [[unlikely]]
     on.session.waits.waits(on.device(), {on.slot.ordinal, x.stream.id},
-                           x.device, event);
+                           x.device, event, on.slot.blocking);
   if (on.session.known.any()) [[unlikely]]
     on.session.known.follows({on.slot.ordinal, x.stream.id}, {x.device, event});
   auto recorded = std::make_shared<latch>();
@@ -258,7 +258,7 @@ status execute_call(dispatch_context& on, const call::wait_value& x) {
     return ok;
   on.session.functions.open_waits.insert(on.what.call.value);
   replayed_waits::place in{on.slot.ordinal, x.stream.id};
-  auto blocking = on.slot.blocking.contains(x.stream.id);
+  const auto& blocking = on.slot.blocking;
   if (on.is_answered()) {
     ++on.session.functions.open;
     // A call by which the program learned that later work is done may stand in

@@ -38,36 +38,46 @@ replayed_waits::legacy_before(std::size_t ordinal) const {
   return nullptr;
 }
 
-std::shared_ptr<latch> replayed_waits::legacy_of(device::device& on, place in,
-                                                 bool blocking) const {
-  if (!blocking || in.stream == legacy_stream)
-    return nullptr;
-  return now_in(on, {in.ordinal, legacy_stream});
+/// Records that the next work in the stream waits for these calls. On a GPU the
+/// legacy stream then waits for a blocking one, and each blocking stream for
+/// the legacy one, so those are examined before that.
+void replayed_waits::hold(device::device& on, place in,
+                          const std::vector<call_number>& calls,
+                          const std::shared_ptr<latch>& before,
+                          const stream_set& blocking) {
+  std::shared_ptr<latch> legacy;
+  if (blocking.contains(in.stream))
+    legacy = now_in(on, {in.ordinal, legacy_stream});
+  for (auto& x : calls)
+    held_[in].push_back({x, before, legacy});
+  if (in.stream == legacy_stream)
+    for (auto other : blocking)
+      inherit(on, {in.ordinal, other}, calls, blocking);
 }
 
 status replayed_waits::begin(device::device& on, place in, call_number call,
-                             bool blocking) {
+                             const stream_set& blocking) {
   auto made = std::make_shared<gate>();
   auto before = std::make_shared<latch>();
   made->in = in;
-  // The legacy stream is examined before it would wait for this one.
-  obstacle held{call, before, legacy_of(on, in, blocking)};
+  gates_.emplace(call.value, made);
+  hold(on, in, {call}, before, blocking);
   auto ok =
       on.enqueue_host(in.stream, [made, before](std::function<void()> go_on) {
         made->go_on = std::move(go_on);
         before->open();
         made->arrived.open();
       });
-  if (!ok)
-    return ok;
-  gates_.emplace(call.value, std::move(made));
-  held_[in].push_back(std::move(held));
-  return {};
+  if (!ok) {
+    gates_.erase(call.value);
+    forget(call);
+  }
+  return ok;
 }
 
 void replayed_waits::stops(device::device& on, place in, call_number call,
-                           bool blocking) {
-  held_[in].push_back({call, now_in(on, in), legacy_of(on, in, blocking)});
+                           const stream_set& blocking) {
+  hold(on, in, {call}, now_in(on, in), blocking);
 }
 
 bool replayed_waits::stays(place in) const {
@@ -139,19 +149,15 @@ std::vector<call_number> replayed_waits::calls_at(place in) const {
 }
 
 void replayed_waits::inherit(device::device& on, place in,
-                             const std::vector<call_number>& calls) {
-  if (calls.empty())
-    return;
+                             const std::vector<call_number>& calls,
+                             const stream_set& blocking) {
   auto known = calls_at(in);
-  auto is_known = [&](auto& x) {
-    return std::find(known.begin(), known.end(), x) != known.end();
-  };
-  if (std::all_of(calls.begin(), calls.end(), is_known))
-    return;
-  auto before = now_in(on, in);
+  std::vector<call_number> added;
   for (auto& x : calls)
-    if (!is_known(x))
-      held_[in].push_back({x, before});
+    if (std::find(known.begin(), known.end(), x) == known.end())
+      added.push_back(x);
+  if (!added.empty())
+    hold(on, in, added, now_in(on, in), blocking);
 }
 
 void replayed_waits::recorded(std::size_t ordinal, event_id event,
@@ -164,13 +170,14 @@ void replayed_waits::recorded(std::size_t ordinal, event_id event,
 }
 
 void replayed_waits::waits(device::device& on, place in, std::size_t ordinal,
-                           event_id event) {
+                           event_id event, const stream_set& blocking) {
   if (auto its = events_.find({ordinal, event}); its != events_.end())
-    inherit(on, in, its->second);
+    inherit(on, in, std::vector{its->second}, blocking);
 }
 
-void replayed_waits::waits(device::device& on, place in, stream_id other) {
-  inherit(on, in, calls_at({in.ordinal, other}));
+void replayed_waits::waits(device::device& on, place in, stream_id other,
+                           const stream_set& blocking) {
+  inherit(on, in, calls_at({in.ordinal, other}), blocking);
 }
 
 } // namespace vgpu

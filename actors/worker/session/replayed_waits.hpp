@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 namespace vgpu {
@@ -42,18 +43,21 @@ public:
   bool stays(place in) const;
   bool stays(std::size_t ordinal, event_id event) const;
 
-  // In the following, `blocking` says that the legacy stream waits for this
-  // stream. On a GPU so does anything enqueued there from now on, including a
-  // query.
+  // In the following, `blocking` holds the device's streams that wait for the
+  // legacy stream and for which that one waits. On a GPU so does anything
+  // enqueued there from now on, including a query.
+  using stream_set = std::unordered_set<stream_id>;
 
   /// Stops the stream here until end().
-  status begin(device::device& on, place in, call_number call, bool blocking);
+  status begin(device::device& on, place in, call_number call,
+               const stream_set& blocking);
 
   /// Records that the stream stops here until the call ends. The call had not
   /// ended when the earlier worker was lost. So work after it was not done when
   /// other waits ended, even later ones, and may wait for what follows those,
   /// through a word in memory. Call it before the stop is enqueued.
-  void stops(device::device& on, place in, call_number call, bool blocking);
+  void stops(device::device& on, place in, call_number call,
+             const stream_set& blocking);
 
   /// Names a device's streams.
   struct streams_of {
@@ -68,10 +72,12 @@ public:
   // Call them before that is enqueued.
 
   void recorded(std::size_t ordinal, event_id event, stream_id in);
-  /// Takes an event of any device.
-  void waits(device::device& on, place in, std::size_t ordinal, event_id event);
+  /// Takes an event of any device. `blocking` holds streams of the place.
+  void waits(device::device& on, place in, std::size_t ordinal, event_id event,
+             const stream_set& blocking);
   /// Records that the next work in `in` follows everything in `other`.
-  void waits(device::device& on, place in, stream_id other);
+  void waits(device::device& on, place in, stream_id other,
+             const stream_set& blocking);
 
 private:
   struct gate;
@@ -86,17 +92,17 @@ private:
   using event_place = std::pair<std::size_t, event_id>;
 
   void forget(call_number call);
+  void hold(device::device& on, place in, const std::vector<call_number>& calls,
+            const std::shared_ptr<latch>& before, const stream_set& blocking);
   void inherit(device::device& on, place in,
-               const std::vector<call_number>& calls);
+               const std::vector<call_number>& calls,
+               const stream_set& blocking);
   std::vector<call_number> calls_at(place in) const;
   /// Returns a latch that opens when everything now in the stream is done.
   std::shared_ptr<latch> now_in(device::device& on, place in) const;
   /// Returns the latch of the legacy stream's work before the first open wait
   /// in a blocking stream; null where there is none.
   std::shared_ptr<latch> legacy_before(std::size_t ordinal) const;
-  /// Returns the same where a wait is about to open in this stream.
-  std::shared_ptr<latch> legacy_of(device::device& on, place in,
-                                   bool blocking) const;
 
   std::map<std::uint64_t, std::shared_ptr<gate>> gates_; // by call number
   std::map<place, std::vector<obstacle>> held_;          // in stream order

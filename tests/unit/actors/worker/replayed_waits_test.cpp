@@ -31,6 +31,7 @@ struct replay {
   std::map<char, std::function<void()>> held;
   std::unique_ptr<device::device> dev = device::open_cpu_device({}, 1 << 20);
   replayed_waits waits;
+  replayed_waits::stream_set blocking;
 
   replay() {
     for (auto stream : {a, b, c})
@@ -80,11 +81,17 @@ struct replay {
     changed.wait(guard, [&] { return order.size() == count; });
     return order;
   }
-  void begin(stream_id in, std::uint64_t call, bool blocking = false) {
+  /// Creates a stream that waits for the legacy one, and which that one awaits.
+  void make_blocking(stream_id id) {
+    BOOST_REQUIRE(dev->create_stream(id, false, 0).ok());
+    blocking.insert(id);
+  }
+  void begin(stream_id in, std::uint64_t call) {
     BOOST_REQUIRE(waits.begin(*dev, {0, in}, call_number{call}, blocking).ok());
   }
   bool end(std::uint64_t call) {
     replayed_waits::streams_of all{dev.get(), {legacy_stream, a, b, c}};
+    all.streams.insert(all.streams.end(), blocking.begin(), blocking.end());
     return waits.end(call_number{call}, {&all, 1});
   }
 };
@@ -134,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_wait_does_not_end_behind_work_not_done_before) {
   begin(a, 1);
   work(a, 'A');
   work(b, 'B');
-  waits.stops(*dev, {0, b}, call_number{2}, false);
+  waits.stops(*dev, {0, b}, call_number{2}, blocking);
   long_work(b, 'b');
   BOOST_TEST(end(1));
   BOOST_TEST(when_done(2) == "BA");
@@ -146,8 +153,8 @@ BOOST_AUTO_TEST_CASE(a_wait_does_not_end_behind_work_not_done_before) {
 
 BOOST_AUTO_TEST_CASE(a_wait_does_not_end_behind_a_stopped_legacy_stream) {
   device_with_a_stopped_stream gpu;
-  BOOST_REQUIRE(waits.begin(gpu, {0, a}, call_number{1}, false).ok());
-  waits.stops(gpu, {0, b}, call_number{2}, true);
+  BOOST_REQUIRE(waits.begin(gpu, {0, a}, call_number{1}, {b}).ok());
+  waits.stops(gpu, {0, b}, call_number{2}, {b});
   gpu.stopped = true;
   replayed_waits::streams_of all{&gpu, {legacy_stream, a, b}};
   BOOST_TEST(waits.end(call_number{1}, {&all, 1}));
@@ -190,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_wait_does_not_end_behind_work_that_waits_for_it) {
   BOOST_REQUIRE(dev->record_event(event, a).ok());
   BOOST_TEST(!waits.stays(0, event));
   long_work(b, 'b'); // before the event, and so before the end
-  waits.waits(*dev, {0, b}, 0, event);
+  waits.waits(*dev, {0, b}, 0, event, blocking);
   BOOST_REQUIRE(dev->wait_event(b, event).ok());
   work(b, 'B');
   work(a, 'A');
@@ -203,7 +210,7 @@ BOOST_AUTO_TEST_CASE(a_wait_does_not_end_behind_work_that_waits_for_it) {
 
 BOOST_AUTO_TEST_CASE(a_stream_behind_another_is_held_with_it) {
   begin(a, 1);
-  waits.waits(*dev, {0, legacy_stream}, a);
+  waits.waits(*dev, {0, legacy_stream}, a, blocking);
   BOOST_TEST(waits.holds({0, legacy_stream}));
   BOOST_TEST(end(1));
   BOOST_TEST(!waits.holds({0, legacy_stream}));
@@ -211,18 +218,60 @@ BOOST_AUTO_TEST_CASE(a_stream_behind_another_is_held_with_it) {
 
 BOOST_AUTO_TEST_CASE(the_legacy_stream_is_asked_before_it_would_wait) {
   // On a GPU the query of the legacy stream may wait for the blocking stream.
-  stream_id blocking{13};
-  BOOST_REQUIRE(dev->create_stream(blocking, false, 0).ok());
+  constexpr stream_id d{13};
+  make_blocking(d);
   long_work(legacy_stream, 'l');
-  begin(blocking, 1, true);
-  work(blocking, 'A');
+  begin(d, 1);
+  work(d, 'A');
   BOOST_TEST(!waits.holds({0, legacy_stream}));
-  waits.waits(*dev, {0, legacy_stream}, blocking);
+  waits.waits(*dev, {0, legacy_stream}, d, blocking);
   work(legacy_stream, 'L'); // behind the blocking stream's wait
   BOOST_TEST(end(1));
   BOOST_TEST(!is_done('A'));
   finish('l');
   BOOST_TEST(when_done(3) == "lAL");
+}
+
+/// A blocking stream that waits for a wait by an event alone holds queries of
+/// the legacy stream as well, also for waits that open later in that stream.
+BOOST_AUTO_TEST_CASE(the_legacy_stream_is_asked_before_a_follower_waits) {
+  constexpr stream_id d{13};
+  constexpr event_id event{5};
+  make_blocking(d);
+  BOOST_REQUIRE(dev->create_event(event, false).ok());
+  long_work(legacy_stream, 'l');
+  begin(a, 1);
+  work(a, 'A');
+  waits.recorded(0, event, a);
+  BOOST_REQUIRE(dev->record_event(event, a).ok());
+  waits.waits(*dev, {0, d}, 0, event, blocking);
+  BOOST_REQUIRE(dev->wait_event(d, event).ok());
+  begin(d, 2);
+  work(d, 'D');
+  BOOST_TEST(end(1));
+  BOOST_TEST(!is_done('A'));
+  finish('l');
+  BOOST_TEST(when_done(2) == "lA");
+  BOOST_TEST(end(2));
+  BOOST_TEST(when_done(3) == "lAD");
+}
+
+/// On a GPU a query of a blocking stream waits for the legacy one.
+BOOST_AUTO_TEST_CASE(blocking_streams_are_asked_before_the_legacy_one_waits) {
+  constexpr stream_id d{13};
+  make_blocking(d);
+  long_work(d, 'd');
+  begin(legacy_stream, 1);
+  BOOST_TEST(waits.holds({0, d}));
+  work(d, 'D'); // behind the legacy stream's wait
+  begin(a, 2);
+  work(a, 'A');
+  BOOST_TEST(end(2));
+  BOOST_TEST(!is_done('A'));
+  finish('d');
+  BOOST_TEST(when_done(2) == "dA");
+  BOOST_TEST(end(1));
+  BOOST_TEST(when_done(3) == "dAD");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
