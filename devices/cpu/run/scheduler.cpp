@@ -238,7 +238,7 @@ void scheduler::after_event(event_id id, task_ptr what) {
 void scheduler::fence(task_ptr what, const std::vector<task_ptr>& others) {
   {
     auto lock = std::lock_guard{mutex_};
-    depend_on_all(what);
+    depend(what, fence_);
     for (auto& x : others)
       depend(what, x);
     fence_ = what;

@@ -133,8 +133,8 @@ public:
   void after(std::optional<stream_id> stream, task_ptr what);
   /// Starts a task when the event's latest record is done.
   void after_event(event_id id, task_ptr what);
-  /// Starts a task when all streams and `others` are done. All later work waits
-  /// for the task.
+  /// Starts a task when `others` are done. All later work waits for the task,
+  /// so it must not wait for work that later work may end.
   void fence(task_ptr what, const std::vector<task_ptr>& others);
 
   /// Starts no further tasks.
