@@ -95,6 +95,16 @@ void follow_waits(dispatch_context& on, stream_id stream) {
     follow(on, on.slot, other, legacy_stream);
 }
 
+/// Makes the host's stream wait for a latch.
+status host_behind(dispatch_context& on, const std::shared_ptr<latch>& work) {
+  auto own = on.order().host_stream(on.device());
+  if (!own)
+    return own.why();
+  return on.device().enqueue_host(*own, [work](std::function<void()> go_on) {
+    work->when_open(std::move(go_on));
+  });
+}
+
 /// Makes the host's stream wait for a stream of the program's.
 status host_behind(dispatch_context& on, stream_id stream) {
   known_work::place in{on.slot.ordinal, stream};
@@ -102,8 +112,13 @@ status host_behind(dispatch_context& on, stream_id stream) {
   // it.
   if (on.session.waits.stays(in))
     return {};
-  if (!on.session.known.holds(in))
+  if (!on.session.known.holds(in)) {
+    // An event in the legacy stream would wait for a blocking stream's call,
+    // and the other way round.
+    if (auto work = on.session.waits.before(in); work)
+      return host_behind(on, work);
     return on.order().host_behind(on.device(), stream);
+  }
   auto mark = on.order().mark(on.device(), stream);
   if (!mark)
     return mark.why();
@@ -111,15 +126,10 @@ status host_behind(dispatch_context& on, stream_id stream) {
   return {};
 }
 
-/// Orders all later work after what the host's stream of this device waits for,
-/// unless a stream waits for a value.
+/// Orders all later work after what the host's stream of this device waits for.
+/// That stream waits for no call that is open in the log, so later work may be
+/// what ends one.
 status learned_on(dispatch_context& on, device_slot& slot) {
-  // Where a stream waits for a value, later calls of the log may write it. So
-  // nothing may be ordered after that stream before the wait has ended.
-  if (!on.session.functions.open_waits.empty()) {
-    on.session.functions.learned_while_open = true;
-    return {};
-  }
   slot.order.after_host();
   auto own = slot.order.host_stream(*slot.device);
   if (!own || slot.device->idle(*own))
@@ -149,6 +159,11 @@ status catch_up(dispatch_context& on) {
   for (auto& slot : on.session.devices) {
     auto& streams = slot.state.streams();
     for (auto stream : streams) {
+      // The host's stream waits for nothing that is open, so the next use of a
+      // stream is early enough for that. Now it would put the legacy stream
+      // and blocking ones behind one another's open calls.
+      if (!slot.order.awaits_all(stream) && !slot.order.awaits_legacy(stream))
+        continue;
       if (is_followed(on)) [[unlikely]]
         follow_order(on, slot, stream);
       if (auto ok = slot.order.join(*slot.device, stream, streams); !ok)
@@ -187,17 +202,6 @@ status host_behind_known(dispatch_context& on, const known_work::freed& x) {
     if (auto ok = learned_on(on, slot); !ok)
       return ok;
   }
-  return {};
-}
-
-status host_behind_ended_waits(dispatch_context& on) {
-  auto& functions = on.session.functions;
-  if (!functions.open_waits.empty() ||
-      !std::exchange(functions.learned_while_open, false))
-    return {};
-  for (auto& slot : on.session.devices)
-    if (auto ok = learned_on(on, slot); !ok)
-      return ok;
   return {};
 }
 

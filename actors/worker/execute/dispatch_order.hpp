@@ -11,18 +11,13 @@ namespace vgpu {
 /// Makes a stream wait for the work that must precede anything enqueued in it.
 status join_stream(dispatch_context& on, stream_id stream);
 /// Makes every stream of every device wait for the work that must precede its
-/// next use. Doing this at the next use would be too late: the work would then
-/// include waits for the program, and the program may wait for these streams.
+/// next use, where that is work of the program's streams. Doing this at the
+/// next use would be too late: the work would then include waits for the
+/// program, and the program may wait for these streams.
 status catch_up(dispatch_context& on);
 /// Makes a new stream wait for the work that must precede anything enqueued in
 /// it.
 status begin_stream(dispatch_context& on, stream_id stream);
-
-/// Returns whether a stream of the call's device waits, in a replay, for
-/// something that the program had seen end.
-inline bool waits_in_replay(const dispatch_context& on, stream_id stream) {
-  return on.session.waits.holds({on.slot.ordinal, stream});
-}
 
 // These are for replayed calls by which the program learned that work is done.
 // What the program did afterwards, with managed memory and in any stream of any
@@ -36,11 +31,8 @@ status host_behind_all(dispatch_context& on);
 status host_behind_event(dispatch_context& on, event_id event);
 /// Orders later work after events that a function's end shows to be reached.
 status host_behind_known(dispatch_context& on, const known_work::freed& x);
-/// Does so at the end of a wait for a value, for what the program learned while
-/// it was open.
-status host_behind_ended_waits(dispatch_context& on);
-/// Orders all later work after what the host's stream waits for, or does so
-/// later where a stream waits for a value. Returns `ok` if that is a fault.
+/// Orders all later work after what the host's stream waits for. Returns `ok`
+/// if that is a fault.
 status host_learned(dispatch_context& on, status ok);
 
 } // namespace vgpu

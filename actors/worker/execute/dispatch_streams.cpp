@@ -4,8 +4,11 @@
 #include "actors/worker/session/latch.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <memory>
 #include <optional>
+#include <vector>
 
 namespace vgpu {
 
@@ -13,9 +16,8 @@ namespace {
 
 /// Stops the stream until the program has appended host_done.
 status call_program(dispatch_context& on, stream_id stream) {
-  if (auto ok = catch_up(on); !ok)
-    return ok;
   ++on.session.functions.open;
+  on.session.functions.calls->enqueued(on.what.call);
   return on.device().enqueue_host(
       stream, [calls = on.session.functions.calls, sink = on.session.sink,
                who = on.who()](std::function<void()> go_on) {
@@ -36,8 +38,33 @@ bool ends_wait(dispatch_context& on, std::uint64_t call) {
   return on.session.waits.end(call_number{call}, all);
 }
 
-/// Ends a host_call, and lets its stream continue at once, or in a replay when
-/// the work of the stream `after` is done.
+/// Lets the stream of a host_call continue at once. Where the call stands in a
+/// replay, the stream continues when the work is done that the program knew to
+/// be done, because the function may have waited for that, and when the work of
+/// the stream `after` is done.
+status let_go_on(dispatch_context& on, std::uint64_t call,
+                 std::optional<stream_id> after) {
+  std::vector<stream_id> earlier;
+  if (after && on.is_replayed())
+    earlier.push_back(*after);
+  if (call < on.session.replay_until && on.order().has_host_stream()) {
+    auto own = on.order().host_stream(on.device());
+    if (!own)
+      return own.why();
+    earlier.push_back(*own);
+  }
+  auto missing = std::make_shared<std::atomic<std::size_t>>(earlier.size() + 1);
+  auto one = [calls = on.session.functions.calls, call, missing](CUresult) {
+    if (missing->fetch_sub(1) == 1)
+      calls->finish(call);
+  };
+  for (auto stream : earlier)
+    on.device().when_done(stream, one);
+  one(CUDA_SUCCESS);
+  return {};
+}
+
+/// Ends a host_call or a wait for a value.
 status end_host_call(dispatch_context& on, std::uint64_t call,
                      std::optional<stream_id> after) {
   if (on.session.functions.open != 0)
@@ -48,24 +75,13 @@ status end_host_call(dispatch_context& on, std::uint64_t call,
       !before.empty())
     if (auto ok = on.device().destroy_event(before.mapped()); !ok)
       return ok;
-  auto was_wait = ends_wait(on, call);
-  if (on.session.known.any()) [[unlikely]]
-    if (auto ok =
-            host_behind_known(on, on.session.known.ends(call_number{call}));
-        !ok)
+  // What the program learns by this end is behind the call.
+  if (!ends_wait(on, call))
+    if (auto ok = let_go_on(on, call, after); !ok)
       return ok;
-  if (auto ok = host_behind_ended_waits(on); !ok)
-    return ok;
-  if (was_wait)
+  if (!on.session.known.any()) [[likely]]
     return {};
-  auto finish = [calls = on.session.functions.calls, call](CUresult) {
-    calls->finish(call);
-  };
-  if (after && on.is_replayed())
-    on.device().when_done(*after, finish);
-  else
-    finish(CUDA_SUCCESS);
-  return {};
+  return host_behind_known(on, on.session.known.ends(call_number{call}));
 }
 
 /// Records that an event was recorded in a stream that a function may hold. In
@@ -206,15 +222,17 @@ status execute_call(dispatch_context& on, const call::elapsed& x) {
 }
 
 status execute_call(dispatch_context& on, const call::host_call& x) {
-  // The work that lets the stream continue may be enqueued later.
-  if (!waits_in_replay(on, x.stream.id)) {
-    auto before = on.order().mark(on.device(), x.stream.id);
-    if (!before)
-      return before.why();
-    on.session.functions.stood_at.emplace(on.what.call.value, *before);
+  auto before = on.order().mark(on.device(), x.stream.id);
+  if (!before)
+    return before.why();
+  on.session.functions.stood_at.emplace(on.what.call.value, *before);
+  if (auto ok = catch_up(on); !ok)
+    return ok;
+  if (on.is_replayed()) {
+    replayed_waits::place in{on.slot.ordinal, x.stream.id};
+    on.session.known.opens(in, on.what.call);
+    on.session.waits.stands(on.device(), in, on.what.call, on.slot.blocking);
   }
-  if (on.is_replayed())
-    on.session.known.opens({on.slot.ordinal, x.stream.id}, on.what.call);
   return call_program(on, x.stream.id);
 }
 

@@ -72,6 +72,9 @@ public:
   /// payload; without it, the payload stays until the call is executed.
   /// Thread-safe.
   void look_ahead(const record& at, std::shared_ptr<const void> owner);
+  /// Lets streams continue whose calls have ended in what was examined before.
+  /// Thread-safe.
+  void look_again() { objects_.functions.calls->finish_ahead(); }
 
   /// Sets the position before which calls were appended while an earlier worker
   /// served the session.

@@ -8,6 +8,7 @@ namespace vgpu {
 
 void calls_ahead::look(const mapped_source::mapped_log& log) {
   constexpr auto most = 1 << 14; // in one look, for which the call waits
+  exec_.look_again();
   log_reader ahead{*log.area, log.doorbell.get(),
                    std::max(seen_until_, log.reader.position())};
   for (auto i = 0; i < most; ++i) {
@@ -20,6 +21,7 @@ void calls_ahead::look(const mapped_source::mapped_log& log) {
 }
 
 void calls_ahead::look(const forwarded_source& calls, std::uint64_t position) {
+  exec_.look_again();
   auto at = position;
   for (auto& x : calls.ranges_from(position))
     if (!look(std::move(x), at, position))

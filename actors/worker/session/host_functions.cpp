@@ -1,8 +1,14 @@
 #include "actors/worker/session/host_functions.hpp"
 
 #include <utility>
+#include <vector>
 
 namespace vgpu {
+
+void host_calls::enqueued(call_number call) {
+  std::lock_guard guard{lock_};
+  open_.insert(call.value);
+}
 
 void host_calls::begin(call_number call, std::function<void()> go_on) {
   {
@@ -16,21 +22,47 @@ void host_calls::begin(call_number call, std::function<void()> go_on) {
 }
 
 void host_calls::finish(std::uint64_t call) {
-  if (std::lock_guard guard{lock_}; early_.erase(call) != 0)
-    return;
+  {
+    std::lock_guard guard{lock_};
+    ahead_.erase(call);
+    if (early_.erase(call) != 0)
+      return;
+  }
   end(call);
 }
 
 void host_calls::finish_early(std::uint64_t call) {
-  if (std::lock_guard guard{lock_}; !early_.insert(call).second)
-    return;
+  {
+    std::lock_guard guard{lock_};
+    if (!open_.contains(call)) {
+      ahead_.insert(call);
+      return;
+    }
+    if (!early_.insert(call).second)
+      return;
+  }
   end(call);
+}
+
+void host_calls::finish_ahead() {
+  std::vector<std::uint64_t> due;
+  {
+    std::lock_guard guard{lock_};
+    for (auto call : ahead_)
+      if (open_.contains(call))
+        due.push_back(call);
+    for (auto call : due)
+      ahead_.erase(call);
+  }
+  for (auto call : due)
+    finish_early(call);
 }
 
 void host_calls::end(std::uint64_t call) {
   std::function<void()> go_on;
   {
     std::lock_guard guard{lock_};
+    open_.erase(call);
     auto i = going_.find(call);
     if (i == going_.end()) {
       done_.insert(call);

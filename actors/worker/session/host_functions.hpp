@@ -18,13 +18,19 @@ namespace vgpu {
 /// again, because the program ran it already. Thread-safe.
 class host_calls {
 public:
+  /// Records that a stream was told to stop at this call.
+  void enqueued(call_number call);
   /// Records that a stream has reached this call. `go_on` lets the stream
   /// continue, and is called when the function has returned.
   void begin(call_number call, std::function<void()> go_on);
   /// Records that the log was read up to the return of the call's function.
   void finish(std::uint64_t call);
-  /// Records that a later entry of the log has the function's return.
+  /// Records that a later entry of the log has the function's return. The
+  /// stream continues if it was told to stop there. A call that a replay has
+  /// yet to come to is in nobody's way, and ends in its turn.
   void finish_early(std::uint64_t call);
+  /// Ends the calls that finish_early() left, where streams stop at them now.
+  void finish_ahead();
 
 private:
   void end(std::uint64_t call);
@@ -32,6 +38,10 @@ private:
   std::mutex lock_;
   std::map<std::uint64_t, std::function<void()>> going_;
   std::set<std::uint64_t> done_;
+  /// Holds the calls that were enqueued and have not returned.
+  std::set<std::uint64_t> open_;
+  /// Holds the calls that finish_early() left.
+  std::set<std::uint64_t> ahead_;
   /// Holds the calls that finish_early() ended and finish() has yet to reach.
   std::set<std::uint64_t> early_;
 };
@@ -45,9 +55,6 @@ struct host_functions {
   std::uint64_t open = 0;
   /// Holds the numbers of the open calls that are waits for values.
   std::set<std::uint64_t> open_waits;
-  /// Tells, in a replay, that the program learned of ended work while a wait
-  /// was open, so that later work is ordered behind it when none is.
-  bool learned_while_open = false;
   /// Holds, for each function that has not begun, the event at which a stream
   /// stands before it, by the function's call number.
   std::map<std::uint64_t, event_id> stood_at;

@@ -29,6 +29,13 @@ std::shared_ptr<latch> replayed_waits::now_in(device::device& on,
   return out;
 }
 
+std::shared_ptr<latch> replayed_waits::before(place in) const {
+  if (auto held = held_.find(in); held != held_.end())
+    return held->second.front().before;
+  return in.stream == legacy_stream ? legacy_before(in.ordinal) : nullptr;
+}
+
+/// Does so for the legacy stream and calls in blocking streams.
 std::shared_ptr<latch>
 replayed_waits::legacy_before(std::size_t ordinal) const {
   for (auto& [in, obstacles] : held_)
@@ -77,6 +84,12 @@ status replayed_waits::begin(device::device& on, place in, call_number call,
 
 void replayed_waits::stops(device::device& on, place in, call_number call,
                            const stream_set& blocking) {
+  stops_.insert(call.value);
+  stands(on, in, call, blocking);
+}
+
+void replayed_waits::stands(device::device& on, place in, call_number call,
+                            const stream_set& blocking) {
   hold(on, in, {call}, now_in(on, in), blocking);
 }
 
@@ -84,17 +97,18 @@ bool replayed_waits::stays(place in) const {
   auto held = held_.find(in);
   return held != held_.end() &&
          std::any_of(held->second.begin(), held->second.end(),
-                     [&](auto& x) { return !gates_.contains(x.call.value); });
+                     [&](auto& x) { return stops_.contains(x.call.value); });
 }
 
 bool replayed_waits::stays(std::size_t ordinal, event_id event) const {
   auto its = events_.find({ordinal, event});
   return its != events_.end() &&
          std::any_of(its->second.begin(), its->second.end(),
-                     [&](auto& x) { return !gates_.contains(x.value); });
+                     [&](auto& x) { return stops_.contains(x.value); });
 }
 
 void replayed_waits::forget(call_number call) {
+  stops_.erase(call.value);
   for (auto& [where, obstacles] : held_)
     std::erase_if(obstacles, [&](auto& x) { return x.call == call; });
   std::erase_if(held_, [](auto& x) { return x.second.empty(); });
@@ -128,10 +142,10 @@ bool replayed_waits::end(call_number call, std::span<const streams_of> all) {
       if (place{d, stream} == its->in)
         continue;
       ++rest->missing;
-      auto held = held_.find({d, stream});
-      auto before = held != held_.end() ? held->second.front().before
-                                        : now_in(*all[d].on, {d, stream});
-      before->when_open([rest] { rest->one(); });
+      auto work = before({d, stream});
+      if (!work)
+        work = now_in(*all[d].on, {d, stream});
+      work->when_open([rest] { rest->one(); });
     }
 
   gates_.erase(found);

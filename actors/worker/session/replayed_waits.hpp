@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <unordered_set>
 #include <vector>
@@ -36,12 +37,17 @@ public:
   /// Returns whether any wait is open or held. Otherwise the other functions
   /// need not be called.
   bool any() const noexcept { return !gates_.empty() || !held_.empty(); }
-  /// Returns whether something in the stream waits for an open wait.
+  /// Returns whether something in the stream waits for an open call.
   bool holds(place in) const { return held_.contains(in); }
   /// Returns whether something in the stream, or before the event, waits for a
   /// call that had not ended (stops()). Nobody knew of the work behind it.
   bool stays(place in) const;
   bool stays(std::size_t ordinal, event_id event) const;
+
+  /// Returns the latch of the stream's work before the first open call for
+  /// which anything that is now enqueued there would wait; null where there is
+  /// none.
+  std::shared_ptr<latch> before(place in) const;
 
   // In the following, `blocking` holds the device's streams that wait for the
   // legacy stream and for which that one waits. On a GPU so does anything
@@ -58,6 +64,10 @@ public:
   /// through a word in memory. Call it before the stop is enqueued.
   void stops(device::device& on, place in, call_number call,
              const stream_set& blocking);
+  /// Records that the stream stops here until a host function ends. Waits that
+  /// end before that in the log do not wait for work after it.
+  void stands(device::device& on, place in, call_number call,
+              const stream_set& blocking);
 
   /// Names a device's streams.
   struct streams_of {
@@ -100,13 +110,11 @@ private:
   std::vector<call_number> calls_at(place in) const;
   /// Returns a latch that opens when everything now in the stream is done.
   std::shared_ptr<latch> now_in(device::device& on, place in) const;
-  /// Returns the latch of the legacy stream's work before the first open wait
-  /// in a blocking stream; null where there is none.
   std::shared_ptr<latch> legacy_before(std::size_t ordinal) const;
-
   std::map<std::uint64_t, std::shared_ptr<gate>> gates_; // by call number
   std::map<place, std::vector<obstacle>> held_;          // in stream order
   std::map<event_place, std::vector<call_number>> events_;
+  std::set<std::uint64_t> stops_; // the calls of stops()
 };
 
 } // namespace vgpu

@@ -140,11 +140,26 @@ BOOST_AUTO_TEST_CASE(bytes_wait_for_a_copy_that_is_executed_later) {
   exec->look_ahead(ends.what, nullptr);
   for (auto* x : {&function, &copy})
     execute(*x);
+  execute(bytes);
+  BOOST_TEST(!exec->on(0).idle(one_stream));
+  execute(ends);
   wait_for(one_stream);
   BOOST_TEST(holds(at, 3));
-  execute(bytes);
-  execute(ends);
   BOOST_TEST((exec->error() == CUDA_SUCCESS));
+}
+
+/// A replay sees a function's end before it has come to the function. It ends
+/// in its turn, or where a later call waits for all streams.
+BOOST_AUTO_TEST_CASE(a_function_seen_to_end_holds_its_stream_at_first) {
+  auto function = write(call::host_call{{one_stream}});
+  auto ends = write(call::host_done{function.what.call.value});
+  exec->look_ahead(ends.what, nullptr);
+  execute(function);
+  BOOST_TEST(!exec->on(0).idle(one_stream));
+  exec->look_again();
+  wait_for(one_stream);
+  execute(ends);
+  BOOST_TEST(exec->may_stop());
 }
 
 BOOST_AUTO_TEST_CASE(rows_with_gaps_arrive) {

@@ -210,6 +210,54 @@ BOOST_AUTO_TEST_CASE(work_behind_a_function_comes_before_what_the_program_did) {
   }
 }
 
+/// A function may wait for work that the program had waited for, and then let
+/// its stream use that.
+BOOST_AUTO_TEST_CASE(a_function_ends_behind_what_the_program_knew) {
+  constexpr event_id event{1};
+  call_it(call::event_create{{event}, 0});
+  for (auto by_event : {false, true}) {
+    auto function = made(call::host_call{{a}});
+    std::promise<std::function<void()>> arrived;
+    auto held = exec->on(0).enqueue_host(
+        b, [&](std::function<void()> go_on) { arrived.set_value(go_on); });
+    BOOST_REQUIRE(held.ok());
+    call_it(call::event_record{{event}, {b}});
+    if (by_event)
+      call_it(call::event_sync{{event}});
+    else
+      call_it(call::stream_sync{{b}});
+    call_it(call::host_begun{function});
+    call_it(call::host_done{function});
+    std::promise<void> done;
+    auto end = done.get_future();
+    exec->on(0).when_done(a, [&](CUresult) { done.set_value(); });
+    BOOST_TEST((end.wait_for(std::chrono::milliseconds{50}) ==
+                std::future_status::timeout));
+    arrived.get_future().get()();
+    end.get();
+  }
+}
+
+/// The program waited for the device while the legacy stream stood at a
+/// function. Blocking streams stand there as well, and the function's end does
+/// not wait for what comes after it.
+BOOST_AUTO_TEST_CASE(a_function_of_the_legacy_stream_ends) {
+  constexpr stream_id blocking{13};
+  call_it(call::stream_create{{blocking}, 0, 0});
+  std::promise<std::function<void()>> arrived;
+  auto held = exec->on(0).enqueue_host(
+      blocking, [&](std::function<void()> go_on) { arrived.set_value(go_on); });
+  BOOST_REQUIRE(held.ok());
+  auto function = made(call::host_call{{legacy_stream}});
+  call_it(call::device_sync{});
+  fill(blocking, 1);
+  call_it(call::host_begun{function});
+  call_it(call::host_done{function});
+  arrived.get_future().get()();
+  wait_for(legacy_stream);
+  wait_for(blocking);
+}
+
 /// The program waited before it let memory go that the device loses at once. A
 /// replay comes to that while the work before is still under way.
 BOOST_AUTO_TEST_CASE(memory_goes_after_the_work_that_used_it) {

@@ -323,6 +323,32 @@ struct replayed_session : a_session {
                        .element_bytes = 4,
                        .size = {1, 1, 1}});
   }
+  /// Makes a wait that had ended.
+  std::uint64_t ended_wait(stream_id in, std::uint64_t index) {
+    sink->answered = next();
+    return wait(in, index);
+  }
+  /// Enqueues work that is not done before the result is called.
+  std::future<std::function<void()>> long_work(stream_id in) {
+    auto arrived = std::make_shared<std::promise<std::function<void()>>>();
+    auto ok = exec->on(0).enqueue_host(in, [=](std::function<void()> go_on) {
+      arrived->set_value(std::move(go_on));
+    });
+    BOOST_REQUIRE(ok.ok());
+    return arrived->get_future();
+  }
+  std::future<void> end_of(stream_id in) {
+    auto done = std::make_shared<std::promise<void>>();
+    exec->on(0).when_done(in, [=](CUresult) { done->set_value(); });
+    return done->get_future();
+  }
+  static bool comes(const std::future<void>& x) {
+    return x.wait_for(long_enough) == std::future_status::ready;
+  }
+  static bool stays_away(const std::future<void>& x) {
+    return x.wait_for(std::chrono::milliseconds{50}) ==
+           std::future_status::timeout;
+  }
 };
 
 } // namespace
@@ -385,6 +411,95 @@ BOOST_AUTO_TEST_CASE(work_behind_a_wait_comes_before_what_the_program_did) {
       BOOST_REQUIRE((done.get_future().wait_for(long_enough) ==
                      std::future_status::ready));
     }
+}
+
+/// A wait of one stream changes nothing for what the program learns of others.
+BOOST_AUTO_TEST_CASE(what_was_learned_while_a_wait_was_open_comes_first) {
+  call_it(call::stream_create{{c}, 1, 0});
+  auto open = ended_wait(a, 0);
+  auto work = long_work(b);
+  sink->learned = next();
+  call_it(call::stream_sync{{b}});
+  set(c, 1);
+  auto done = end_of(c);
+  BOOST_TEST(stays_away(done));
+  work.get()();
+  BOOST_TEST(comes(done));
+  call_it(call::host_done{open});
+  BOOST_TEST(comes(end_of(a)));
+}
+
+/// The program waited for the device while a blocking stream waited for a
+/// value. That waits for the legacy stream's work, and does not make this
+/// stream wait for the value, nor other blocking ones.
+BOOST_AUTO_TEST_CASE(a_wait_for_the_device_does_not_join_blocking_streams) {
+  constexpr stream_id waiting{13}, other{14};
+  for (auto stream : {waiting, other})
+    call_it(call::stream_create{{stream}, 0, 0});
+  auto work = long_work(legacy_stream);
+  auto value = ended_wait(waiting, 0);
+  sink->learned = next();
+  call_it(call::device_sync{});
+  set(other, 0);
+  set(b, 1);
+  call_it(call::host_done{value});
+  auto others = end_of(b);
+  BOOST_TEST(stays_away(others));
+  work.get()();
+  BOOST_TEST(comes(others));
+  BOOST_TEST(comes(end_of(waiting)));
+}
+
+/// Other streams come to stand while a blocking stream waits for a value. That
+/// must not put an idle blocking stream behind the wait, by the legacy one.
+BOOST_AUTO_TEST_CASE(idle_blocking_streams_are_not_behind_a_wait) {
+  constexpr stream_id waiting{13}, idle{14};
+  for (auto stream : {waiting, idle})
+    call_it(call::stream_create{{stream}, 0, 0});
+  auto work = long_work(b);
+  auto value = ended_wait(waiting, 0);
+  sink->learned = next();
+  call_it(call::stream_sync{{b}});
+  call_it(call::host_call{{a}});
+  call_it(call::host_done{number});
+  set(idle, 0);
+  call_it(call::host_done{value});
+  work.get()();
+  BOOST_TEST(comes(end_of(waiting)));
+  BOOST_TEST(comes(end_of(idle)));
+}
+
+/// The program freed memory whose work was done, and allocated it again while a
+/// stream waited for a value. Work that a replay has not done yet delays the
+/// memory, but the wait does not.
+BOOST_AUTO_TEST_CASE(memory_that_comes_again_does_not_wait_for_a_wait) {
+  constexpr device_address again = at + 8 * granule_bytes;
+  allocate(again, granule_bytes);
+  auto work = long_work(b);
+  call_it(call::mem_free{again, granule_bytes});
+  auto value = ended_wait(a, 0);
+  allocate(again, granule_bytes);
+  set(b, 1);
+  call_it(call::host_done{value});
+  auto end = end_of(a);
+  BOOST_TEST(stays_away(end));
+  work.get()();
+  BOOST_TEST(comes(end));
+}
+
+/// Work behind a function that ends later was not done, and may need what
+/// follows the wait: the function may wait for that.
+BOOST_AUTO_TEST_CASE(a_wait_ends_ahead_of_work_behind_a_function) {
+  call_it(call::host_call{{b}});
+  auto function = number;
+  set(b, 0);
+  auto value = ended_wait(a, 1);
+  call_it(call::host_done{value});
+  BOOST_TEST(comes(end_of(a)));
+  auto behind = end_of(b);
+  BOOST_TEST(stays_away(behind));
+  call_it(call::host_done{function});
+  BOOST_TEST(comes(behind));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
