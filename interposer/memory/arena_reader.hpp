@@ -28,6 +28,25 @@ inline void scatter(std::span<const std::byte> bytes, const rows& to,
                    part.width);
 }
 
+/// Describes a part of a read.
+struct read_part {
+  rows from, to;
+  call::extent size;
+};
+
+/// Requests a part, whose bytes come to this offset of the arena.
+inline ticket begin_read(stream& in, const read_part& what,
+                         std::uint64_t offset) {
+  auto x =
+      here().begin(call::read{{in.wire},
+                              box_of(what.from),
+                              what.size,
+                              {offset, what.size.width * what.size.height}},
+                   in.device());
+  in.worked(x.call);
+  return x;
+}
+
 /// Reads through the reply arena. It requests as many parts ahead as there is
 /// room for, and takes them in order.
 class arena_reader {
@@ -86,13 +105,7 @@ private:
 
   void begin(const rows& from, const rows& to, const call::extent& part,
              reply_arena::range range) {
-    auto x =
-        here().begin(call::read{{in_.wire},
-                                box_of(from),
-                                part,
-                                {range.offset(), part.width * part.height}},
-                     in_.device());
-    in_.worked(x.call);
+    auto x = begin_read(in_, {from, to, part}, range.offset());
     asked_.push_back({x, std::move(range), to, part});
   }
 
@@ -112,42 +125,52 @@ private:
   CUresult first_error_ = CUDA_SUCCESS;
 };
 
-/// Describes a part of a read.
-struct read_part {
-  rows from, to;
-  call::extent size;
-};
-
-/// Reads for a copy that the program does not wait for. The program may make
-/// many of them at once, so together they occupy a part of the arena only.
+/// Reads for a copy that the program does not wait for, into the room of its
+/// stream. The caller holds the room's lock until the stream's next work lets
+/// the program take what was read.
 class late_reader {
 public:
-  explicit late_reader(stream& in) : reader_(in) {}
+  late_reader(stream& in, std::shared_ptr<late_room> into)
+      : in_(in), into_(std::move(into)) {}
   late_reader(const late_reader&) = delete;
   late_reader& operator=(const late_reader&) = delete;
-  ~late_reader() { late_copies().give_room(held_); }
-
-  /// Requests as many of these parts as there is room for, and returns their
-  /// number.
-  std::size_t ask(std::span<const read_part> parts) {
-    std::size_t out = 0;
-    for (; out < parts.size() && !here().slots().scarce(); ++out) {
-      const auto& x = parts[out];
-      auto bytes = x.size.width * x.size.height;
-      if (!late_copies().take_room(bytes))
-        break;
-      held_ += bytes;
-      if (!reader_.ask_now(x.from, x.to, x.size))
-        break;
-    }
-    return out;
+  ~late_reader() {
+    if (!asked_.empty())
+      into_->keep_forever();
   }
+
+  /// Requests as many of these parts as the room holds, and returns their
+  /// number; 0 where the program has too many requests already.
+  std::size_t ask(std::span<const read_part> parts) {
+    for (const auto& x : parts) {
+      if (asked_.size() == into_->pieces() || here().slots().scarce())
+        break;
+      asked_.push_back(
+          {begin_read(in_, x, into_->offset(asked_.size())), x.to, x.size});
+    }
+    return asked_.size();
+  }
+
   /// Copies what was read into the program's memory.
-  void take() { (void)reader_.finish(); }
+  void take() {
+    for (std::size_t piece = 0; !asked_.empty(); ++piece) {
+      const auto& x = asked_.front();
+      if (here().finish(x.asked).result == CUDA_SUCCESS)
+        scatter(into_->bytes(piece), x.to, x.size);
+      asked_.pop_front();
+    }
+  }
 
 private:
-  arena_reader reader_;
-  std::size_t held_ = 0;
+  struct part_asked {
+    ticket asked;
+    rows to;
+    call::extent size;
+  };
+
+  stream& in_;
+  const std::shared_ptr<late_room> into_;
+  std::deque<part_asked> asked_; // in the order of the room's pieces
 };
 
 } // namespace vgpu::interposer

@@ -361,34 +361,57 @@ CUresult write_late(stream& in, const end& to, const end& from,
   return late_copies().add_write(in, std::move(parts));
 }
 
-/// Reads into the arena in the stream itself, and lets the program's memory get
-/// the bytes while the stream waits. What does not fit into the arena now is
-/// read through a hidden stream.
-CUresult read_late(stream& in, const end& to, const end& from,
-                   const call::extent& size) {
-  std::vector<read_part> parts;
+std::vector<read_part> parts_of_read(const end& to, const end& from,
+                                     const call::extent& size,
+                                     std::uint64_t largest) {
+  std::vector<read_part> out;
   (void)each_part(
-      size, max_payload,
+      size, largest,
       [&](std::uint64_t x, std::uint64_t y, std::uint64_t z,
           const call::extent& part) {
-        parts.push_back({moved(from.at, x, y, z), moved(to.at, x, y, z), part});
+        out.push_back({moved(from.at, x, y, z), moved(to.at, x, y, z), part});
         return CUDA_SUCCESS;
       });
+  return out;
+}
+
+/// Reads parts in the stream itself, into its room, and lets the program's
+/// memory get the bytes while the stream waits. Takes away the parts that it
+/// appended: all of them, unless the program has too many requests.
+CUresult read_in_stream(stream& in, const end& to,
+                        const std::shared_ptr<late_room>& room,
+                        std::span<const read_part>& parts) {
   auto begin = to.at.address;
-  std::span<const read_part> rest{parts};
-  while (!rest.empty()) {
-    auto reader = std::make_shared<late_reader>(in);
-    auto asked = reader->ask(rest);
+  std::lock_guard one{room->lock()};
+  while (!parts.empty()) {
+    auto reader = std::make_shared<late_reader>(in, room);
+    auto asked = reader->ask(parts);
     if (asked == 0)
-      return late_copies().add(in, begin, begin + to.bytes,
-                               std::make_unique<late_read>(from, rest));
-    rest = rest.subspan(asked);
+      break;
     auto code = late_copies().add_action(in, begin, begin + to.bytes,
                                          [reader] { reader->take(); });
     if (code != CUDA_SUCCESS)
       return code;
+    parts = parts.subspan(asked);
   }
   return CUDA_SUCCESS;
+}
+
+/// Reads for a copy whose bytes the program's memory gets when the stream comes
+/// to it. Where the stream can have no room, a hidden stream reads.
+CUresult read_late(stream& in, const end& to, const end& from,
+                   const call::extent& size) {
+  auto room = late_copies().room_of(in);
+  auto parts =
+      parts_of_read(to, from, size, room ? room->piece_bytes() : max_payload);
+  std::span<const read_part> rest{parts};
+  if (room)
+    if (auto code = read_in_stream(in, to, room, rest); code != CUDA_SUCCESS)
+      return code;
+  if (rest.empty())
+    return CUDA_SUCCESS;
+  return late_copies().add(in, to.at.address, to.at.address + to.bytes,
+                           std::make_unique<late_read>(from, rest));
 }
 
 /// Tells whether the program's bytes may change before the stream comes to its

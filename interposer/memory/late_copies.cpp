@@ -10,6 +10,7 @@
 #include "interposer/stream/host_call.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -243,12 +244,65 @@ CUresult late_copy_list::add_action(stream& in, std::uint64_t begin,
       in, std::make_shared<action>(*this, std::move(what)), begin, end);
 }
 
-bool late_copy_list::take_room(std::size_t bytes) {
-  constexpr std::size_t most = arena_bytes / 2;
-  if (room_.fetch_add(bytes) + bytes <= most)
-    return true;
-  room_ -= bytes;
-  return false;
+late_room::late_room(std::vector<reply_arena::range> pieces,
+                     std::size_t piece_bytes, std::atomic<std::size_t>& used)
+    : pieces_(std::move(pieces)), piece_bytes_(piece_bytes), used_(used) {
+  used_ += pieces_.size() * piece_bytes_;
+}
+
+late_room::~late_room() {
+  used_ -= pieces_.size() * piece_bytes_;
+}
+
+void late_room::keep_forever() noexcept {
+  for (auto& x : pieces_)
+    x.keep_forever();
+}
+
+namespace {
+
+/// Describes rooms of a size, and how much of the arena rooms may occupy when
+/// one of these is added. The first streams get large rooms, which need the
+/// program less often; many others still get a small one.
+struct room_size {
+  std::size_t pieces;
+  std::size_t piece_bytes;
+  std::size_t until;
+};
+constexpr std::size_t mebi = std::size_t{1} << 20;
+constexpr std::array room_sizes{room_size{2, 4 * mebi, 16 * mebi},
+                                room_size{1, mebi, 24 * mebi},
+                                room_size{1, mebi / 8, 32 * mebi}};
+static_assert(room_sizes.back().until <= arena_bytes / 2);
+
+/// Takes ranges of the arena that are free now, or none.
+std::vector<reply_arena::range> take_pieces(const room_size& x) {
+  std::vector<reply_arena::range> out;
+  while (out.size() < x.pieces)
+    if (auto range = here().arena().try_take(x.piece_bytes); range)
+      out.push_back(std::move(*range));
+    else
+      return {};
+  return out;
+}
+
+} // namespace
+
+std::shared_ptr<late_room> late_copy_list::room_of(stream& in) {
+  std::lock_guard guard{mutex_};
+  std::erase_if(room_of_, [](auto& x) { return x.second.expired(); });
+  auto& slot = room_of_[in.id];
+  if (auto has = slot.lock(); has)
+    return has;
+  for (const auto& x : room_sizes)
+    if (rooms_ + x.pieces * x.piece_bytes <= x.until)
+      if (auto pieces = take_pieces(x); !pieces.empty()) {
+        auto made = std::make_shared<late_room>(std::move(pieces),
+                                                x.piece_bytes, rooms_);
+        slot = made;
+        return made;
+      }
+  return nullptr;
 }
 
 void late_copy_list::begun() {

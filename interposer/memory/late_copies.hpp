@@ -2,6 +2,7 @@
 // them, and not when the program makes the call.
 #pragma once
 
+#include "interposer/session/reply_slots.hpp"
 #include "interposer/stream/stream_event.hpp"
 
 #include <atomic>
@@ -11,6 +12,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace vgpu::interposer {
@@ -21,6 +24,40 @@ struct late_part {
   call::late_write what;
   std::uint64_t from = 0;
   std::uint64_t pitch = 0;
+};
+
+/// Represents a part of the reply arena through which the pending copies of one
+/// stream read. They take it in turn, because the stream itself waits between
+/// them until the program has taken what was read. So any number of copies may
+/// pend, and each of them can be made although no further call is executed.
+class late_room {
+public:
+  /// Adds the room's bytes to `used`, and subtracts them at its end.
+  late_room(std::vector<reply_arena::range> pieces, std::size_t piece_bytes,
+            std::atomic<std::size_t>& used);
+  late_room(const late_room&) = delete;
+  late_room& operator=(const late_room&) = delete;
+  ~late_room();
+
+  /// Is held while a read into the room, and the work that makes the program
+  /// take it, are appended.
+  std::mutex& lock() noexcept { return lock_; }
+  std::size_t pieces() const noexcept { return pieces_.size(); }
+  std::size_t piece_bytes() const noexcept { return piece_bytes_; }
+  std::uint64_t offset(std::size_t piece) const noexcept {
+    return pieces_[piece].offset();
+  }
+  std::span<std::byte> bytes(std::size_t piece) const noexcept {
+    return pieces_[piece].bytes();
+  }
+  /// Lets nobody have the room after this stream: an answer may still come.
+  void keep_forever() noexcept;
+
+private:
+  std::mutex lock_;
+  std::vector<reply_arena::range> pieces_;
+  const std::size_t piece_bytes_;
+  std::atomic<std::size_t>& used_;
 };
 
 /// Makes one copy, in steps.
@@ -63,10 +100,9 @@ public:
   CUresult add_action(stream& in, std::uint64_t begin, std::uint64_t end,
                       std::function<void()> what);
 
-  /// Takes room in the reply arena for reads of pending copies, which get only
-  /// a part of it. Returns false where they have that.
-  bool take_room(std::size_t bytes);
-  void give_room(std::size_t bytes) noexcept { room_ -= bytes; }
+  /// Returns the stream's room for reads of pending copies, or null where the
+  /// rooms of other streams occupy the part of the arena that is for rooms.
+  std::shared_ptr<late_room> room_of(stream& in);
 
   /// Makes the hidden stream of a context, which the first copy needs, unless
   /// a stream waits for the program. A GPU's driver may wait for all streams
@@ -104,7 +140,8 @@ private:
   std::condition_variable none_;
   std::vector<std::unique_ptr<place>> places_;
   std::atomic<std::size_t> pending_{0};
-  std::atomic<std::size_t> room_{0}; // bytes of the arena
+  std::atomic<std::size_t> rooms_{0}; // bytes of the arena
+  std::unordered_map<std::uint64_t, std::weak_ptr<late_room>> room_of_;
 };
 
 /// Returns the process's copies of this kind. Precondition: the driver's state
