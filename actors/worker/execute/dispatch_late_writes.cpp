@@ -13,23 +13,25 @@ static_assert(max_payload <= late_rooms::largest);
 
 namespace {
 
-/// Stops the stream until the copy's bytes are in its room, and lets the stream
+/// Stops the stream until bytes are in the copy's room, and lets the stream
 /// itself copy them from there. So no other stream has to do anything for it.
 status enqueue_late(dispatch_context& on, const call::late_write& x,
                     const late_writes::gate& what) {
   auto& device = on.device();
-  if (auto ok = device.enqueue_host(x.stream.id,
-                                    [what](std::function<void()> go_on) {
-                                      what->reached(std::move(go_on));
-                                    });
-      !ok)
-    return ok;
-  auto to = pitched(x.to);
-  device::pitched from{what->address(), x.size.width, 0};
-  auto size = extent(x.size);
-  if (is_flat(x.to, x.size))
-    size = {what->bytes(), 1, 1};
-  auto ok = device.enqueue_copy(x.stream.id, to, from, size);
+  status ok;
+  for (const auto& piece : what->pieces()) {
+    ok = device.enqueue_host(x.stream.id, [what](std::function<void()> go_on) {
+      what->reached(std::move(go_on));
+    });
+    if (!ok)
+      break;
+    auto to = pitched(x.to);
+    to.address += piece.y * to.pitch + piece.x;
+    ok = device.enqueue_copy(x.stream.id, to, {what->address(), piece.width, 0},
+                             {piece.width, piece.height, 1});
+    if (!ok)
+      break;
+  }
   device.when_done(x.stream.id, [held = what->room()](CUresult) {});
   return ok;
 }
@@ -49,7 +51,9 @@ status execute_call(dispatch_context& on, const call::late_write& x) {
   auto room = on.slot.late_rooms.take(on.device(), x.stream.id, bytes);
   if (!room)
     return room.why();
-  auto what = std::make_shared<late_write_gate>(std::move(*room), bytes);
+  auto flat = is_flat(x.to, x.size);
+  auto what = std::make_shared<late_write_gate>(
+      std::move(*room), flat ? bytes : x.size.width, flat ? 1 : x.size.height);
   on.session.late_writes->add(on.what.call.value, what);
   ++on.session.functions.open;
   return enqueue_late(on, x, what);

@@ -16,6 +16,9 @@ namespace {
 
 /// Stops the stream until the program has appended host_done.
 status call_program(dispatch_context& on, stream_id stream) {
+  // Late copies follow such a call. What they lack comes now, where it can.
+  if (on.session.functions.open == 0 && on.slot.late_rooms.lacks())
+    (void)on.slot.late_rooms.prepare(on.device());
   ++on.session.functions.open;
   on.session.functions.calls->enqueued(on.what.call);
   return on.device().enqueue_host(

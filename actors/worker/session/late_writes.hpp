@@ -13,25 +13,37 @@
 #include <mutex>
 #include <span>
 #include <utility>
+#include <vector>
 
 namespace vgpu {
 
-/// Represents one such copy. Its stream stands before it until open() is
-/// possible: the bytes are in the room from which the device copies. Neither
-/// the stream's work nor the thread that executes calls is needed for that.
+/// Represents one such copy. Its stream stands before it until the bytes are in
+/// the room from which the device copies. Neither the stream's work nor the
+/// thread that executes calls is needed for that. A copy that is larger than
+/// its room passes through in pieces, and its stream stands before each.
 /// Thread-safe.
 class late_write_gate {
 public:
-  late_write_gate(late_rooms::place where, std::size_t bytes)
-      : where_(std::move(where)), bytes_(bytes) {}
+  /// Describes a part of the copy: columns of some rows.
+  struct piece {
+    std::uint64_t x, y, width, height;
+  };
 
-  std::size_t bytes() const noexcept { return bytes_; }
+  /// Makes a copy of `height` rows of `width` bytes. Precondition: none is 0.
+  late_write_gate(late_rooms::place where, std::uint64_t width,
+                  std::uint64_t height);
+
+  std::size_t bytes() const noexcept { return width_ * height_; }
+  /// Returns the pieces in the order in which the device copies them. The bytes
+  /// of each are packed at the begin of the room.
+  std::span<const piece> pieces() const noexcept { return pieces_; }
   device_address address() const noexcept {
     return reinterpret_cast<device_address>(where_.at.get());
   }
   const late_rooms::room& room() const noexcept { return where_.at; }
 
-  /// Records that the stream stands here. `go_on` lets it continue.
+  /// Records that the stream stands before the next piece. `go_on` lets it
+  /// continue.
   void reached(std::function<void()> go_on);
   /// Gives the copy its bytes, which `owner` keeps. Where they cannot be taken
   /// yet, they are taken when the stream comes here. Bytes that wait may be
@@ -40,13 +52,14 @@ public:
             std::shared_ptr<const void> owner);
 
 private:
-  void fill();
+  std::function<void()> fill();
 
   const late_rooms::place where_;
-  const std::size_t bytes_;
+  const std::uint64_t width_, height_;
+  std::vector<piece> pieces_;
   std::mutex lock_;
-  bool reached_ = false;
-  bool filled_ = false;
+  std::size_t reached_ = 0; // pieces before which the stream has stood
+  std::size_t filled_ = 0;  // pieces whose bytes were in the room
   std::span<const std::byte> given_;
   std::shared_ptr<const void> owner_;
   std::function<void()> go_on_;

@@ -162,6 +162,36 @@ BOOST_AUTO_TEST_CASE(a_function_seen_to_end_holds_its_stream_at_first) {
   BOOST_TEST(exec->may_stop());
 }
 
+/// Their stream waits for the program, so that a driver would never end a call
+/// that makes the device use more memory.
+BOOST_AUTO_TEST_CASE(more_copies_than_rooms_need_no_more_memory) {
+  constexpr std::uint64_t large = late_rooms::largest, count = 8, streams = 16;
+  std::vector<std::uint64_t> functions, copies;
+  std::vector<written> log; // keeps bytes until they are taken
+  for (std::uint64_t s = 0; s < streams; ++s) {
+    stream_id in{20 + s};
+    call_it(call::stream_create{{in}, 1, 0});
+    functions.push_back(execute(write(call::host_call{{in}})));
+    for (std::uint64_t i = 0; i < count; ++i)
+      copies.push_back(execute(write(call::late_write{
+          .stream = {in}, .to = {at}, .size = {large, 1, 1}})));
+  }
+  for (std::uint64_t s = 0; s < streams; ++s) {
+    call_it(call::host_done{functions[s]});
+    for (std::uint64_t i = 0; i < count; ++i) {
+      log.push_back(write(call::late_bytes{copies[s * count + i]},
+                          bytes_like(static_cast<int>(s + i), large)));
+      execute(log.back());
+    }
+    wait_for({20 + s});
+    BOOST_TEST(holds(at, static_cast<int>(s + count - 1)));
+    BOOST_TEST(holds(at + large - copy_bytes, static_cast<int>(s + count - 1)));
+    log.clear();
+  }
+  BOOST_TEST(exec->may_stop());
+  BOOST_TEST((exec->error() == CUDA_SUCCESS));
+}
+
 BOOST_AUTO_TEST_CASE(rows_with_gaps_arrive) {
   call_it(call::fill{.stream = {one_stream},
                      .to = {at},
@@ -236,7 +266,7 @@ BOOST_AUTO_TEST_CASE(a_shared_room_is_filled_when_the_stream_is_there) {
   auto own = rooms.take(exec->on(0), one_stream, copy_bytes);
   auto shared = rooms.take(exec->on(0), one_stream, copy_bytes);
   BOOST_REQUIRE((own.ok() && shared.ok()));
-  late_write_gate first{*own, copy_bytes}, second{*shared, copy_bytes};
+  late_write_gate first{*own, copy_bytes, 1}, second{*shared, copy_bytes, 1};
   auto one = bytes_like(1), two = bytes_like(2);
   auto kept = std::make_shared<int>();
   first.give(one, nullptr);
@@ -251,6 +281,64 @@ BOOST_AUTO_TEST_CASE(a_shared_room_is_filled_when_the_stream_is_there) {
   BOOST_TEST(gone_on == 2);
   BOOST_TEST(holds(second.address(), 2));
   BOOST_TEST(kept.use_count() == 1);
+}
+
+/// A copy of rows passes through a room that holds less than a row, or some
+/// rows.
+BOOST_AUTO_TEST_CASE(a_copy_passes_a_small_room_in_pieces) {
+  constexpr std::uint64_t width = 10, height = 5;
+  std::vector<std::byte> given(width * height);
+  for (std::size_t i = 0; i < given.size(); ++i)
+    given[i] = static_cast<std::byte>(i);
+  for (std::size_t bytes : {4, 10, 25, 50, 64}) {
+    auto room = std::shared_ptr<std::byte>(new std::byte[bytes],
+                                           [](std::byte* x) { delete[] x; });
+    late_write_gate gate{{room, bytes, false}, width, height};
+    std::vector<std::byte> got(given.size());
+    auto gone_on = std::size_t{0};
+    auto has_owner = std::make_shared<int>();
+    auto take = [&](const late_write_gate::piece& x) {
+      for (std::uint64_t row = 0; row < x.height; ++row)
+        std::copy_n(room.get() + row * x.width, x.width,
+                    got.begin() +
+                        static_cast<std::ptrdiff_t>((x.y + row) * width + x.x));
+    };
+    gate.reached([&] { ++gone_on; });
+    BOOST_TEST(gone_on == 0U);
+    gate.give(given, has_owner);
+    for (const auto& x : gate.pieces()) {
+      BOOST_TEST((x.width * x.height <= bytes));
+      take(x);
+      if (gone_on != gate.pieces().size())
+        gate.reached([&] { ++gone_on; });
+    }
+    BOOST_TEST(gone_on == gate.pieces().size());
+    BOOST_TEST(got == given);
+    BOOST_TEST(has_owner.use_count() == 1);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_room_is_kept_for_streams_that_have_none) {
+  constexpr std::size_t small = 64 << 10;
+  late_rooms rooms;
+  BOOST_REQUIRE(rooms.prepare(exec->on(0)).ok());
+  BOOST_TEST(!rooms.lacks());
+  std::vector<late_rooms::place> got;
+  for (auto i = 0; i < 100; ++i) {
+    auto x = rooms.take(exec->on(0), one_stream, small);
+    BOOST_REQUIRE(x.ok());
+    got.push_back(*x);
+  }
+  BOOST_TEST(got.back().shared);
+  BOOST_TEST(rooms.lacks());
+  auto other = rooms.take(exec->on(0), stream_id{12}, small);
+  BOOST_REQUIRE(other.ok());
+  BOOST_TEST(!other->shared);
+  BOOST_REQUIRE(rooms.prepare(exec->on(0)).ok());
+  BOOST_TEST(!rooms.lacks());
+  auto more = rooms.take(exec->on(0), one_stream, small);
+  BOOST_REQUIRE(more.ok());
+  BOOST_TEST(!more->shared);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
