@@ -135,16 +135,20 @@ public:
   late_reader(const late_reader&) = delete;
   late_reader& operator=(const late_reader&) = delete;
   ~late_reader() {
+    late_copies().was_read(counted_);
     if (!asked_.empty())
       into_->keep_forever();
   }
 
   /// Requests as many of these parts as the room holds, and returns their
-  /// number; 0 where the program has too many requests already.
+  /// number; 0 where the program has requested too much already.
   std::size_t ask(std::span<const read_part> parts) {
     for (const auto& x : parts) {
-      if (asked_.size() == into_->pieces() || here().slots().scarce())
+      auto bytes = x.size.width * x.size.height;
+      if (asked_.size() == into_->pieces() || here().slots().scarce() ||
+          !late_copies().may_read(bytes))
         break;
+      counted_ += bytes;
       asked_.push_back(
           {begin_read(in_, x, into_->offset(asked_.size())), x.to, x.size});
     }
@@ -171,6 +175,7 @@ private:
   stream& in_;
   const std::shared_ptr<late_room> into_;
   std::deque<part_asked> asked_; // in the order of the room's pieces
+  std::size_t counted_ = 0;      // bytes that may_read() counts
 };
 
 } // namespace vgpu::interposer

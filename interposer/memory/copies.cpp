@@ -377,7 +377,7 @@ std::vector<read_part> parts_of_read(const end& to, const end& from,
 
 /// Reads parts in the stream itself, into its room, and lets the program's
 /// memory get the bytes while the stream waits. Takes away the parts that it
-/// appended: all of them, unless the program has too many requests.
+/// appended: all of them, unless the program has requested too much.
 CUresult read_in_stream(stream& in, const end& to,
                         const std::shared_ptr<late_room>& room,
                         std::span<const read_part>& parts) {

@@ -89,13 +89,19 @@ public:
   stream* step(CUresult status) noexcept override {
     std::lock_guard guard{mutex_};
     is_due_ = status == CUDA_SUCCESS;
+    return nullptr;
+  }
+
+  /// Sends the bytes after the end of the task, because the worker may take
+  /// more of them only when the stream comes to the copy's parts.
+  void continued() noexcept override {
+    std::lock_guard guard{mutex_};
     try {
       if (is_due_)
         send();
     } catch (const std::exception& e) {
       report_exception(e.what());
     }
-    return nullptr;
   }
 
 private:
@@ -303,6 +309,14 @@ std::shared_ptr<late_room> late_copy_list::room_of(stream& in) {
         return made;
       }
   return nullptr;
+}
+
+bool late_copy_list::may_read(std::size_t bytes) {
+  constexpr std::size_t most = 128 * mebi;
+  if (reads_.fetch_add(bytes) + bytes <= most)
+    return true;
+  reads_ -= bytes;
+  return false;
 }
 
 void late_copy_list::begun() {

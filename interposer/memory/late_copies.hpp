@@ -103,6 +103,10 @@ public:
   /// Returns the stream's room for reads of pending copies, or null where the
   /// rooms of other streams occupy the part of the arena that is for rooms.
   std::shared_ptr<late_room> room_of(stream& in);
+  /// Counts bytes that pending copies read through rooms, while it returns
+  /// true: a worker elsewhere keeps memory for them.
+  bool may_read(std::size_t bytes);
+  void was_read(std::size_t bytes) noexcept { reads_ -= bytes; }
 
   /// Makes the hidden stream of a context, which the first copy needs, unless
   /// a stream waits for the program. A GPU's driver may wait for all streams
@@ -141,6 +145,7 @@ private:
   std::vector<std::unique_ptr<place>> places_;
   std::atomic<std::size_t> pending_{0};
   std::atomic<std::size_t> rooms_{0}; // bytes of the arena
+  std::atomic<std::size_t> reads_{0}; // bytes that come through rooms
   std::unordered_map<std::uint64_t, std::weak_ptr<late_room>> room_of_;
 };
 

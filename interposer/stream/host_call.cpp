@@ -253,6 +253,7 @@ void host_caller::take_step(const entry& x, CUresult status) {
       s.send(call::host_done{whole.call.value}, x.device);
   }
   end(whole);
+  x.task->continued();
 }
 
 void host_caller::end(const ticket& x) {

@@ -43,6 +43,9 @@ public:
   /// continues. `status` is the error that the stream ended in, or
   /// CUDA_SUCCESS.
   virtual stream* step(CUresult status) noexcept = 0;
+  /// Is called on the same thread when the task's own stream has been let
+  /// continue.
+  virtual void continued() noexcept {}
 };
 
 /// Runs host functions on one thread, in the order in which the worker reports

@@ -20,19 +20,21 @@ void calls_ahead::look(const mapped_source::mapped_log& log) {
   seen_until_ = ahead.position();
 }
 
-void calls_ahead::look(const forwarded_source& calls, std::uint64_t position) {
+void calls_ahead::look(const forwarded_source& calls, std::uint64_t position,
+                       bool executes_first) {
   exec_.look_again();
   auto at = position;
+  auto first = executes_first ? position + 1 : position;
   for (auto& x : calls.ranges_from(position))
-    if (!look(std::move(x), at, position))
+    if (!look(std::move(x), at, first))
       return;
 }
 
 /// Examines a range that begins at `position`, and moves `position` to its end.
-/// Skips calls up to `executed`. Returns false where the range is damaged; that
+/// Skips calls before `first`. Returns false where the range is damaged; that
 /// is handled when its turn comes.
 bool calls_ahead::look(forwarded_source::range calls, std::uint64_t& position,
-                       std::uint64_t executed) {
+                       std::uint64_t first) {
   auto end = position + calls.rest.size();
   if (end <= seen_until_) {
     position = end;
@@ -44,7 +46,7 @@ bool calls_ahead::look(forwarded_source::range calls, std::uint64_t& position,
     auto got = parse_record(bytes, position, scratch_);
     if (!got || !*got)
       return false;
-    if (position > executed && position >= seen_until_) {
+    if (position >= std::max(first, seen_until_)) {
       exec_.look_ahead(**got, calls.owner);
       seen_until_ = (*got)->end;
     }

@@ -15,6 +15,9 @@ constexpr std::uint64_t congested_bytes = std::uint64_t{48} << 20;
 /// Limits them within a host, where memory that is reused soon is still in the
 /// processor's caches.
 constexpr std::uint64_t congested_within_host = std::uint64_t{8} << 20;
+/// Limits them where streams wait for the program, because the program may read
+/// behind that in many copies, and a later call lets the streams continue.
+constexpr std::uint64_t congested_behind_program = std::uint64_t{256} << 20;
 constexpr std::size_t congested_count = 8192;
 
 data::answer::place place_of(console where) {
@@ -67,9 +70,11 @@ void forwarded_answers::take_back() {
     --sent_;
 }
 
-bool forwarded_answers::congested() const {
+bool forwarded_answers::congested(bool behind_program) const {
   std::lock_guard guard{lock_};
-  auto most = within_host_ ? congested_within_host : congested_bytes;
+  auto most = behind_program ? congested_behind_program
+              : within_host_ ? congested_within_host
+                             : congested_bytes;
   return landed_bytes_->load() > most || kept_.size() > congested_count;
 }
 

@@ -62,7 +62,7 @@ public:
   void take_back();
   /// Returns whether so much is under way that no more calls should be
   /// executed.
-  bool congested() const;
+  bool congested(bool behind_program) const;
   std::uint64_t count() const;
   /// Returns the highest number that was acknowledged.
   std::uint64_t acknowledged() const;

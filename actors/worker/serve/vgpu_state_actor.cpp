@@ -319,12 +319,17 @@ void vgpu_state_actor::execute_log() {
   }
 }
 
+/// Returns whether too many answers are under way for further calls.
+bool vgpu_state_actor::answers_congested() const {
+  return forwarded_.answers()->congested(!exec_->may_stop());
+}
+
 void vgpu_state_actor::execute_forwarded() {
   if (forwarded_.has_calls())
     progress_.note();
   served_calls measured{progress_};
-  while (forwarded_.has_calls() && holds_lease() &&
-         !forwarded_.answers()->congested() && takes_calls()) {
+  while (forwarded_.has_calls() && holds_lease() && !answers_congested() &&
+         takes_calls()) {
     auto position = progress_.position();
     auto got = forwarded_.next(position);
     if (!got) {
@@ -344,6 +349,10 @@ void vgpu_state_actor::execute_forwarded() {
     progress_.note();
     forwarded_.send(progress_.latest());
   }
+  // The reads whose answers are too many may wait for what a later call says.
+  if (forwarded_.has_calls() && answers_congested() && holds_lease() &&
+      takes_calls())
+    look_ahead();
 }
 
 /// Sleeps until the session may have its turn, or there is room for its work.
@@ -357,11 +366,12 @@ void vgpu_state_actor::await_turn() {
     exec_->await_turn(most);
 }
 
-/// Examines the calls after the present one. No other thread does so.
+/// Examines the calls after the one that is executed, or all that are not. No
+/// other thread does so.
 void vgpu_state_actor::look_ahead() {
   if (auto* log = mapped_.log(); log != nullptr)
     return ahead_.look(*log);
-  ahead_.look(forwarded_, progress_.position());
+  ahead_.look(forwarded_, progress_.position(), step_ == session_step::in_call);
 }
 
 /// Ends a replay that is done. After a snapshot there may be nothing to replay.

@@ -139,6 +139,7 @@ private:
   bool is_over() const noexcept { return step_ == session_step::over; }
   bool takes_calls() const;
   void execute_log();
+  bool answers_congested() const;
   void execute_forwarded();
   bool execute(const record& what, std::shared_ptr<const void> owner);
   void after_call(std::uint64_t position);

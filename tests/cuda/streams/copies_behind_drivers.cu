@@ -1,14 +1,16 @@
 // nvcc: -lcuda
 //
 // Copies whose bytes come late arrive while other threads make the driver wait
-// for all streams: they pin memory, load code and free memory.
+// for all streams: they pin memory, load code and free memory. The argument is
+// the size of a copy in MiB.
 #include "../gate.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 #include <vector>
 
-constexpr std::size_t size = std::size_t{16} << 20;
+std::size_t size = std::size_t{16} << 20;
 constexpr int rounds = 4;
 
 /// Loads code of its own and launches its kernel in a side stream.
@@ -84,7 +86,9 @@ void round_trips(unsigned char* host, unsigned char* device, cudaStream_t s) {
   EXPECT(back == std::vector<unsigned char>(size, 9));
 }
 
-int main() {
+int main(int count, char** words) {
+  if (count > 1)
+    size = std::strtoul(words[1], nullptr, 10) << 20;
   unsigned char *device, *pinned;
   std::vector<unsigned char> registered(size);
   cudaStream_t s;
