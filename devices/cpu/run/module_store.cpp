@@ -22,19 +22,13 @@ namespace {
 constexpr unsigned newest_ptx = 91;
 constexpr int default_dynamic_shared = 49152;
 
-struct compiled {
-  ptx::module source;
-  symbol_addresses addresses;
-  device_address end = 0;
-};
-
 bool has_memory(const ptx::variable& v) {
   return v.where == ptx::space::global || v.where == ptx::space::constant;
 }
 
 /// Gives each managed variable, or each unmanaged one, an address from `next`
 /// on. Returns the end of the last one.
-device_address place(compiled& x, device_address next, bool managed) {
+device_address place(placed_code& x, device_address next, bool managed) {
   for (auto& v : x.source.variables) {
     if (!has_memory(v) || x.addresses.contains(v.name))
       continue;
@@ -60,7 +54,7 @@ device_address place(compiled& x, device_address next, bool managed) {
 
 /// Places all variables. Managed ones get pages of their own, because a page
 /// belongs either to the program or to the device.
-void place(compiled& x, device_address next) {
+void place(placed_code& x, device_address next) {
   constexpr std::uint64_t page = 4096;
   x.end = place(x, next, false);
   auto first = round_up(x.end, page);
@@ -70,7 +64,7 @@ void place(compiled& x, device_address next) {
 
 /// Gives declared variables the addresses that the program has for them. A
 /// variable that a text defines has its own.
-void place_given(compiled& x, const jit_settings& how) {
+void place_given(placed_code& x, const jit_settings& how) {
   for (auto& given : how.symbols) {
     auto is_defined = [&](const ptx::variable& v) {
       return v.name == given.name && has_memory(v) &&
@@ -99,7 +93,7 @@ std::uint64_t bytes_of(const std::vector<global_info>& globals) {
 }
 
 /// Writes the initial values into memory that is mapped and zero.
-void initialise(const compiled& x) {
+void initialise(const placed_code& x) {
   auto address_of = [&](const std::string& name) {
     auto found = x.addresses.find(name);
     auto out = found != x.addresses.end() ? found->second
@@ -190,10 +184,6 @@ status check_versions(const ptx::module& x, unsigned capability) {
   return {};
 }
 
-} // namespace
-
-namespace {
-
 /// A larger heap would not fit behind the modules in the window.
 constexpr std::uint64_t largest_heap = large_heap_bytes;
 
@@ -203,38 +193,25 @@ bool wants_heap(const ptx::module& x) {
   });
 }
 
-} // namespace
-
-result<loaded_module> module_store::compile(std::span<const std::string> texts,
-                                            const jit_settings& how,
-                                            unsigned target) {
-  if (auto ok = check_options(how); !ok)
-    return ok.why();
-  auto x = compiled{};
-  auto out = loaded_module{};
-  auto needs_heap = false;
-  try {
-    auto parts = std::vector<ptx::module>{};
-    for (auto& text : texts) {
-      parts.push_back(ptx::parse(text));
-      if (auto ok = check_versions(parts.back(), target); !ok)
-        return ok.why();
-    }
-    x.source = parts.size() == 1 ? std::move(parts.front())
-                                 : ptx::link(std::move(parts));
-    needs_heap = wants_heap(x.source) && !heap_.placed();
-    auto first = next_;
-    if (needs_heap && home_ == 0)
-      first = round_up(next_, granule_bytes) + heap::default_bytes;
-    out.begin = round_up(first, 256);
-    place_given(x, how);
-    place(x, out.begin);
-    out.end = x.end;
-    out.code = std::make_shared<const program>(lower(x.source, x.addresses));
-    needs_heap = needs_heap && out.code->uses_heap; // not only declared
-    if (auto ok = back(out.begin, out.end); !ok)
+/// Parses the texts of one image, which are linked.
+result<ptx::module> parse_all(std::span<const std::string> texts,
+                              unsigned target) {
+  auto parts = std::vector<ptx::module>{};
+  for (auto& text : texts) {
+    parts.push_back(ptx::parse(text));
+    if (auto ok = check_versions(parts.back(), target); !ok)
       return ok.why();
-    initialise(x);
+  }
+  return parts.size() == 1 ? std::move(parts.front())
+                           : ptx::link(std::move(parts));
+}
+
+/// Calls `f`, which compiles, and returns its result, or its exception as a
+/// fault.
+template <class F>
+auto compiling(const F& f) -> decltype(f()) {
+  try {
+    return f();
   } catch (const ptx::link_error& why) {
     return cuda_fault(CUDA_ERROR_INVALID_SOURCE, why.what());
   } catch (const ptx::not_supported& why) {
@@ -242,7 +219,80 @@ result<loaded_module> module_store::compile(std::span<const std::string> texts,
   } catch (const ptx::syntax_error& why) {
     return bad_ptx(why.what());
   }
-  if (needs_heap) {
+}
+
+/// Gives the variables of a text their addresses.
+placed_code arrange(ptx::module source, const jit_settings& how,
+                    const module_store::frontier& at) {
+  auto out = placed_code{};
+  out.source = std::move(source);
+  auto first = at.next;
+  if (!at.has_heap && !at.has_home && wants_heap(out.source))
+    first = round_up(first, granule_bytes) + heap::default_bytes;
+  out.begin = round_up(first, 256);
+  place_given(out, how);
+  place(out, out.begin);
+  return out;
+}
+
+/// Drops what nobody needs once a text is lowered, because a tree is many times
+/// as large as its text.
+void drop_bodies(ptx::module& x) {
+  for (auto& f : x.functions) {
+    f.registers = {};
+    f.variables = {};
+    f.body = {};
+    f.labels = {};
+    f.target_lists = {};
+    f.prototypes = {};
+    f.scope_parent = {};
+  }
+}
+
+} // namespace
+
+module_store::frontier module_store::now() const noexcept {
+  return {next_, home_ != 0, heap_.placed()};
+}
+
+result<loaded_module> module_store::compile(std::span<const std::byte> image,
+                                            std::span<const std::string> texts,
+                                            const jit_settings& how,
+                                            unsigned target) {
+  if (auto ok = check_options(how); !ok)
+    return ok.why();
+  return compiling([&]() -> result<loaded_module> {
+    auto x = placed_code{};
+    auto known = prepared_.take(image, how);
+    if (known)
+      x = arrange(std::move(known->source), how, now());
+    if (known && known->addresses == x.addresses) {
+      x.code = std::move(known->code);
+      prepared_.note_used();
+    } else {
+      auto source = parse_all(texts, target);
+      if (!source)
+        return source.why();
+      x = arrange(std::move(*source), how, now());
+      x.code = std::make_shared<const program>(lower(x.source, x.addresses));
+    }
+    if (auto ok = back(x.begin, x.end); !ok)
+      return ok.why();
+    initialise(x);
+    return finish(std::move(x), how, target);
+  });
+}
+
+/// Describes a module whose variables have their memory, and places the heap if
+/// it is the first one that allocates there.
+result<loaded_module>
+module_store::finish(placed_code x, const jit_settings& how, unsigned target) {
+  auto out = loaded_module{};
+  out.begin = x.begin;
+  out.end = x.end;
+  out.code = std::move(x.code);
+  // It may only declare malloc.
+  if (wants_heap(x.source) && !heap_.placed() && out.code->uses_heap) {
     auto known = std::exchange(
         home_, home_ != 0 ? home_ : round_up(next_, granule_bytes));
     if (auto ok = place_heap(heap_limit_); !ok) {
@@ -260,6 +310,40 @@ result<loaded_module> module_store::compile(std::span<const std::string> texts,
       out.globals.push_back(
           {v.name, x.addresses.at(v.name), v.bytes, v.managed});
   return out;
+}
+
+// -- ahead of the loads ------------------------------------------------------
+
+status module_store::prepare(std::span<const std::byte> image,
+                             const jit_settings& how) {
+  if (auto ok = check_options(how); !ok)
+    return ok;
+  auto target = target_of(how, capability_);
+  if (!target)
+    return target.why();
+  auto texts = ptx_of(image, *target);
+  if (!texts || texts->empty())
+    return texts ? status{} : texts.why();
+  return compiling([&]() -> status {
+    auto source = parse_all(*texts, *target);
+    if (!source)
+      return source.why();
+    if (!ahead_)
+      ahead_ = now();
+    auto x = arrange(std::move(*source), how, *ahead_);
+    x.code = std::make_shared<const program>(lower(x.source, x.addresses));
+    drop_bodies(x.source);
+    if (wants_heap(x.source) && x.code->uses_heap)
+      ahead_->has_home = ahead_->has_heap = true;
+    ahead_->next = x.end;
+    prepared_.add(image, how, static_cast<compiled_code&&>(x));
+    return {};
+  });
+}
+
+preparation_unit::counts module_store::forget_prepared() {
+  ahead_.reset();
+  return prepared_.forget();
 }
 
 // -- the heap
@@ -376,7 +460,7 @@ result<module_info> module_store::load(module_id id,
     x.begin = x.end = next_;
     x.code = std::make_shared<const program>();
   } else {
-    auto got = compile(*texts, how, *target);
+    auto got = compile(image, *texts, how, *target);
     if (!got) {
       give_unused(next_, ~device_address{0}, false);
       return got.why();

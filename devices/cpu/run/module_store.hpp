@@ -5,6 +5,7 @@
 #include "devices/cpu/lower/program.hpp"
 #include "devices/cpu/memory/device_heap.hpp"
 #include "devices/cpu/memory/memory_map.hpp"
+#include "devices/cpu/run/prepared_code.hpp"
 #include "devices/interface/device.hpp"
 
 #include <functional>
@@ -36,6 +37,13 @@ struct loaded_module {
 /// before. One thread makes all calls.
 class module_store {
 public:
+  /// Says where the next module is placed, as far as the loads decide it.
+  struct frontier {
+    device_address next = 0;
+    bool has_home = false; // the place of the heap is known
+    bool has_heap = false; // the heap is placed
+  };
+
   /// Maps a granule of the window for variables, within the quota.
   using take_memory = std::function<status(device_address)>;
   /// Unmaps such a granule: at once, or, where it was used, after the work
@@ -63,6 +71,10 @@ public:
   result<std::string> check(std::span<const std::byte> image,
                             const jit_settings& how) const;
 
+  /// Implements device::preparation_unit.
+  status prepare(std::span<const std::byte> image, const jit_settings& how);
+  preparation_unit::counts forget_prepared();
+
   /// Forgets a module. Unmaps the granules that no module uses any more.
   status unload(module_id id);
 
@@ -88,8 +100,12 @@ public:
   loaded_kernel* find(module_id id, std::uint32_t kernel);
 
 private:
-  result<loaded_module> compile(std::span<const std::string> texts,
+  frontier now() const noexcept;
+  result<loaded_module> compile(std::span<const std::byte> image,
+                                std::span<const std::string> texts,
                                 const jit_settings& how, unsigned target);
+  result<loaded_module> finish(placed_code x, const jit_settings& how,
+                               unsigned target);
   status back(device_address begin, device_address end);
   device_address heap_place(std::uint64_t bytes) const noexcept;
   status place_heap(std::uint64_t bytes);
@@ -112,6 +128,10 @@ private:
   std::unordered_map<module_id, loaded_module> modules_;
   /// Counts the modules that have variables in each granule.
   std::unordered_map<device_address, unsigned> granules_;
+  prepared_code prepared_;
+  /// Says where the next prepared module will be placed; unset: none is
+  /// prepared.
+  std::optional<frontier> ahead_;
 };
 
 } // namespace vgpu::device::cpu
