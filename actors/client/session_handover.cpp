@@ -13,6 +13,7 @@ void session_handover::begin(const control::pause_session& order) {
   auto mapped = parts().worker.is_mapped();
   data::checkpoint wanted{.compress = !mapped, .order = begin_progress()};
   wanted.may_checkpoint_process = order.suspend;
+  wanted.next = order.next;
   // Lent memory is useful on this host only, so the session needs something
   // else to recover from.
   if (mapped && parts().opened.is_protected())

@@ -6,6 +6,7 @@
 #include "schema/base/ids.hpp"
 #include "schema/wire/guest_hello.hpp"
 #include "schema/wire/message_fields.hpp"
+#include "schema/wire/next_worker.hpp"
 #include "schema/wire/specification.hpp"
 
 #include <cuda.h>

@@ -5,6 +5,7 @@
 #include "schema/base/ids.hpp"
 #include "schema/log/session_area.hpp"
 #include "schema/wire/message_fields.hpp"
+#include "schema/wire/next_worker.hpp"
 
 #include <cstdint>
 #include <span>
@@ -167,6 +168,8 @@ struct checkpoint {
   /// Allows the driver to checkpoint the worker's whole process where the
   /// session's state cannot be described.
   bool may_checkpoint_process = false;
+  /// Names the prepared worker on this host, if there is one.
+  next_worker next{};
 
   static void fields(auto& x, auto&& f) {
     f(x.compress, WIRE_MEMBER(Compress));
@@ -175,6 +178,7 @@ struct checkpoint {
     f(x.in_memory, WIRE_MEMBER(InMemory));
     f(x.may_checkpoint_process, WIRE_MEMBER(MayCheckpointProcess));
     f(x.lend_to, WIRE_MEMBER(LendTo));
+    f(x.next, WIRE_MEMBER(Next));
   }
 };
 struct go_on {
@@ -248,6 +252,21 @@ struct differs {
   }
 };
 
+// -- between the workers of a session, before there is an epoch
+
+/// Comes with a file that describes the session's objects without contents.
+struct prepare {
+  std::uint64_t token = 0; // the prepared worker's
+
+  static void fields(auto& x, auto&& f) { f(x.token, WIRE_MEMBER(Prepare)); }
+};
+/// Answers `prepare`.
+struct prepared {
+  std::string why; // empty: the modules are prepared
+
+  static void fields(auto& x, auto&& f) { f(x.why, WIRE_MEMBER(Prepared)); }
+};
+
 /// Lists all heads, in the order of `body`.
 inline constexpr std::tuple heads{
     WIRE_CHOICE(attach, Attach),
@@ -268,6 +287,8 @@ inline constexpr std::tuple heads{
     WIRE_CHOICE(checkpointing, Checkpointing),
     WIRE_CHOICE(back, Back),
     WIRE_CHOICE(join, Join),
+    WIRE_CHOICE(prepare, Prepare),
+    WIRE_CHOICE(prepared, Prepared),
 };
 
 using body = one_of_choices<decltype(heads)>;

@@ -161,11 +161,13 @@ struct prepare_worker {
 struct worker_prepared {
   session_id session;
   std::string failure; // empty: it succeeded
+  next_worker next{};  // how the session's worker reaches it
   bool operator==(const worker_prepared&) const = default;
 
   static void fields(auto& x, auto&& f) {
     f(x.session, WIRE_MEMBER(Session));
     f(x.failure, WIRE_MEMBER(Failure));
+    f(x.next, WIRE_MEMBER(Next));
   }
 };
 

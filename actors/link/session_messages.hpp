@@ -163,6 +163,9 @@ struct pause_session {
   bool suspend = false;   // it stays suspended until its program calls
   bool hold = false;      // it stays suspended until a command resumes it
   bool turn_over = false; // it makes room for other sessions
+  /// Says how its worker reaches the prepared one on the same host, if there is
+  /// one that can do something in advance.
+  next_worker next{};
   bool operator==(const pause_session&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -172,6 +175,7 @@ struct pause_session {
     f(x.suspend, WIRE_MEMBER(Suspend));
     f(x.hold, WIRE_MEMBER(Hold));
     f(x.turn_over, WIRE_MEMBER(TurnOver));
+    f(x.next, WIRE_MEMBER(Next));
   }
 };
 

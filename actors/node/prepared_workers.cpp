@@ -47,20 +47,20 @@ void prepared_workers::drop_all() {
 void prepared_workers::drop_all(const std::string& why) {
   for (const auto& [id, x] : waiting_)
     if (!x.ready)
-      tell_(id, why);
+      tell_({id, why});
   drop_all();
 }
 
-void prepared_workers::on_ready(session_id id, const std::string& failure,
+void prepared_workers::on_ready(const control::worker_prepared& x,
                                 time_point until) {
-  auto i = waiting_.find(id);
+  auto i = waiting_.find(x.session);
   if (i == waiting_.end() || i->second.ready)
     return;
   i->second.ready = true;
   i->second.due = until;
-  tell_(id, failure);
-  if (!failure.empty())
-    drop(id);
+  tell_(x);
+  if (!x.failure.empty())
+    drop(x.session);
 }
 
 bool prepared_workers::on_started(const child_started& x) {
@@ -69,7 +69,7 @@ bool prepared_workers::on_started(const child_started& x) {
     return false;
   i->second.pid = x.pid;
   if (!x.failure.empty()) {
-    tell_(i->first, x.failure);
+    tell_({i->first, x.failure});
     waiting_.erase(i);
   }
   return true;
@@ -84,7 +84,7 @@ prepared_workers::on_exited(const child_exited& gone) {
     return std::nullopt;
   auto session = i->first;
   if (!i->second.ready)
-    tell_(session, "its worker ended at once: " + gone.how);
+    tell_({session, "its worker ended at once: " + gone.how});
   waiting_.erase(i);
   return session;
 }
@@ -95,7 +95,7 @@ void prepared_workers::on_time(time_point now) {
     if (now < x.due)
       continue;
     if (!x.ready)
-      tell_(id, "its worker does not come up in time");
+      tell_({id, "its worker does not come up in time"});
     drop(id);
   }
 }

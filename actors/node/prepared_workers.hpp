@@ -34,7 +34,7 @@ public:
   using time_point = std::chrono::steady_clock::time_point;
   /// Reports to the manager that a session's worker is ready, or why there is
   /// none.
-  using teller = std::function<void(session_id, const std::string& failure)>;
+  using teller = std::function<void(control::worker_prepared)>;
 
   prepared_workers(std::shared_ptr<spawner> children, teller tell);
   prepared_workers(const prepared_workers&) = delete;
@@ -54,7 +54,7 @@ public:
 
   /// Handles a worker's report that it has opened its devices, or why it
   /// cannot. Its orders must come before `until`.
-  void on_ready(session_id id, const std::string& failure, time_point until);
+  void on_ready(const control::worker_prepared& x, time_point until);
   /// Returns whether this process is one of the prepared workers.
   bool on_started(const child_started& x);
   /// Returns the session if one of the prepared workers ended.

@@ -180,8 +180,8 @@ supervisor(self_ptr self, supervisor_options options, link_actor manager_link,
   st.opts = std::move(options);
   st.manager_link = std::move(manager_link);
   st.worker_link = std::move(worker_link);
-  st.prepared.emplace(children, [self](session_id id, const std::string& why) {
-    tell_manager(self, control::worker_prepared{id, why});
+  st.prepared.emplace(children, [self](control::worker_prepared x) {
+    tell_manager(self, std::move(x));
   });
   st.children = std::move(children);
   st.watcher = std::move(watcher);

@@ -418,8 +418,7 @@ void take(self_ptr self, const std::string& peer, const control::envelope& from,
 void take(self_ptr self, const std::string&, const control::envelope&,
           const control::worker_prepared& x) {
   auto& st = self->state;
-  st.prepared->on_ready(x.session, x.failure,
-                        self->clock().now() + st.opts.orders_within);
+  st.prepared->on_ready(x, self->clock().now() + st.opts.orders_within);
 }
 
 void take(self_ptr self, const std::string&, const control::envelope&,

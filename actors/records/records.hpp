@@ -129,6 +129,8 @@ struct session_movement {
   policy::place from{};
   /// Holds the target; unset: wherever there is room.
   std::optional<policy::place> target{};
+  /// Says how the prepared worker at the target is reached from its own host.
+  next_worker next{};
   /// Says why the balancer moves it; empty: another part ordered it.
   std::string why{};
   phase at = phase::pausing;

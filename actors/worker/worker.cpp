@@ -43,7 +43,8 @@ void greet(self_ptr self) {
   if (!st.connected)
     return;
   if (!st.vgpu)
-    return send(self, control::worker_prepared{st.options.session, {}});
+    return send(self, control::worker_prepared{
+                          st.options.session, {}, st.options.next});
   if (!st.at)
     return; // the vGPU is about to answer
   send(self, control::worker_hello{

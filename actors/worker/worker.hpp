@@ -18,6 +18,9 @@ struct worker_options {
   std::string name;
   session_id session;
   std::chrono::milliseconds beat_every{100};
+  /// Says how the session's present worker reaches this one before its orders
+  /// come, if this one can compile modules ahead.
+  next_worker next{};
   /// Is called once, on a thread of the actor system, when the link to the node
   /// is up. May be empty.
   std::function<void()> on_connected{};

@@ -5,6 +5,7 @@
 #include "actors/link/link.hpp"
 #include "actors/link/log.hpp"
 #include "actors/link/system.hpp"
+#include "actors/worker/serve/preparation_desk.hpp"
 #include "actors/worker/worker.hpp"
 #include "devices/cpu/cpu_device.hpp"
 #include "devices/nvidia/nvidia_device.hpp"
@@ -97,13 +98,17 @@ std::FILE* log_file() {
   return out;
 }
 
-std::string guest_socket_name(const options& given) {
-  std::uint64_t salt = 0;
-  if (::getrandom(&salt, sizeof(salt), 0) != sizeof(salt))
+std::uint64_t random_number() {
+  std::uint64_t out = 0;
+  if (::getrandom(&out, sizeof(out), 0) != sizeof(out))
     throw std::runtime_error{
         "the kernel provides no random numbers (getrandom)"};
+  return out;
+}
+
+std::string guest_socket_name(const options& given) {
   return "vgpu-worker-" + std::to_string(given.session) + "-" +
-         std::to_string(salt);
+         std::to_string(random_number());
 }
 
 /// Says how long the last messages may take before the process ends.
@@ -310,6 +315,8 @@ int run(const options& given) {
   auto exec = std::make_unique<executor>(open_devices(given), given.quota);
   if (given.device == "cpu")
     exec->when_allowed(device::allow_cpu_device);
+  if (exec->can_prepare())
+    own.next = {guest_name, random_number()};
   auto gauges = std::make_shared<session_gauges>(open_account(given));
 
   link_options to_node;
@@ -332,7 +339,11 @@ int run(const options& given) {
     spdlog::debug("{}: sandbox: {}", name, sandbox.text());
   }
   // From here on the devices are open, so no session waits for that.
+  std::optional<preparation_desk> desk;
+  if (own.next)
+    desk.emplace(listener->get(), own.session, own.next.token, *exec);
   auto orders = read_orders(given.pgpus.size());
+  desk.reset();
   if (!orders) {
     spdlog::error("{}: no orders on standard input. Do not start a worker by "
                   "hand: its node starts it.",
@@ -348,6 +359,9 @@ int run(const options& given) {
   serving.endpoints = {socket->endpoint(), guest_name, given.host};
   serving.dry_run =
       dry_run_process("/proc/self/exe", arguments_of_dry_run(given));
+  serving.preparation = [](auto& to, auto session, auto file, auto ring) {
+    return prepare_next_worker(to, session, file, std::move(ring));
+  };
   if (given.device == "nvidia" && device::nvidia_can_checkpoint())
     serving.gpu_mover = gpu_move_process("/proc/self/exe");
   serving.mapped_busy_poll = polling->limits(serving.mapped_busy_poll.longest);

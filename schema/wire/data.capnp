@@ -89,6 +89,14 @@ struct DataHead {
     # client -> worker, on a second connection: the lease's token. From then on
     # long answers use either connection. worker -> client, on that connection:
     # the client may send calls on it.
+
+    # on one host, before there is an epoch (docs/design/migration.md)
+    prepare @20 :UInt64;
+    # worker -> prepared worker of its session: that one's token. With it comes
+    # a file that describes the session's objects without their contents.
+    prepared @21 :Text;
+    # prepared worker -> worker: the modules of that file are prepared, or the
+    # text says why not.
   }
 }
 
@@ -110,6 +118,9 @@ struct Checkpoint {
   mayCheckpointProcess @5 :Bool;
   # If the state cannot be described, the driver may checkpoint the worker's
   # whole process.
+  next @6 :Wire.NextWorker;
+  # The prepared worker on this host that will serve the session, or none. The
+  # worker has it prepare the session's modules before it stops.
 }
 struct Checkpointing {
   order @0 :UInt64;

@@ -322,6 +322,15 @@ struct WorkerEndpoints {
   # The host's boot id and network namespace, by which a client recognises its
   # own host.
 }
+struct NextWorker {
+  # How the worker of a session reaches the prepared worker of its next place on
+  # the same host, to which it tells what that one can do in advance.
+  socket @0 :Text;
+  # The abstract Unix socket name without the leading NUL, or empty: there is
+  # none, or it can do nothing in advance.
+  token @1 :UInt64;
+  # The secret by which the prepared worker recognises it.
+}
 struct Lease {
   # The manager's grant. It answers acquire and adopt, and the manager sends it
   # again, with a higher epoch, after each new placement of the session.
@@ -426,6 +435,8 @@ struct PauseSession {
   # manager.
   turnOver @5 :Bool;
   # Whether the session is suspended to make room for others.
+  next @6 :NextWorker;
+  # For a migration on the same host: the prepared worker.
 }
 struct Paused {
   # The answer to pauseSession.
@@ -495,6 +506,8 @@ struct WorkerPrepared {
   session @0 :UInt64;
   failure @1 :Text;
   # The reason why there is no prepared worker, or empty.
+  next @2 :NextWorker;
+  # Where the worker can be told what to do in advance.
 }
 struct WorkerStarted {
   session @0 :UInt64;

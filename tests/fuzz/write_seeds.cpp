@@ -80,7 +80,9 @@ void write_heads(const fs::path& dir) {
                    .where = data::answer::place::arena,
                    .at = 64},
       data::refused{"another epoch"},
-      data::join{99}};
+      data::join{99},
+      data::prepare{7},
+      data::prepared{"its images are too large"}};
   for (auto& x : bodies)
     write_words(dir / std::to_string(x.index()), data::encode({{1}, {2}, x}));
 }

@@ -142,9 +142,10 @@ void movement::worker_prepared(const std::string& node,
       session->moving->at != phase::preparing ||
       session->moving->target->node != node)
     return;
-  if (x.failure.empty())
+  if (x.failure.empty()) {
+    session->moving->next = x.next;
     ask_to_pause(*session);
-  else
+  } else
     finish(*session, "no worker can be started on " +
                          text_of_place(*session->moving->target) + ": " +
                          printable(x.failure));
@@ -161,8 +162,10 @@ void movement::ask_to_pause(session_record& x) {
 void movement::send_pause(const session_record& x) {
   control::pause_session order{x.id, x.epoch, {}};
   if (auto& to = x.moving->target;
-      to && state_.on_one_host(to->node, x.where.node))
+      to && state_.on_one_host(to->node, x.where.node)) {
     order.lend_to = to->pgpus;
+    order.next = x.moving->next;
+  }
   order.suspend = x.moving->what == session_movement::kind::suspend;
   order.hold = x.moving->hold;
   order.turn_over = static_cast<bool>(x.moving->for_whom);

@@ -7,6 +7,7 @@
 #include "actors/worker/execute/dispatch_order.hpp"
 #include "actors/worker/execute/memory_lending.hpp"
 #include "actors/worker/execute/state_capture.hpp"
+#include "actors/worker/execute/state_preparation.hpp"
 #include "actors/worker/execute/state_restore.hpp"
 
 #include <limits>
@@ -297,6 +298,20 @@ status executor::dry_run(int file) {
                      return perform(what, nullptr, false).outcome;
                    }};
   return it.dry_run();
+}
+
+bool executor::can_prepare() const {
+  return vgpu::can_prepare(objects_);
+}
+
+status executor::prepare(int file, const std::atomic<bool>& stop) {
+  auto from = state_reader::open(file);
+  return from ? state_preparation{objects_, std::move(*from), stop}.run()
+              : from.why();
+}
+
+device::preparation_unit::counts executor::forget_prepared() {
+  return vgpu::forget_prepared(objects_);
 }
 
 result<std::uint64_t> executor::restore(int file, bool adopt,

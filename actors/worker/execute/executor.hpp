@@ -4,6 +4,7 @@
 #include "actors/worker/execute/state_copier.hpp"
 #include "actors/worker/session/session_objects.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -186,6 +187,20 @@ public:
   /// variables. It needs neither a host window nor the session's quota. The
   /// executor is useless afterwards.
   status dry_run(int file);
+
+  // -- modules that are compiled ahead (state_preparation.hpp) ----------------
+
+  /// Returns whether a device can compile modules of a state before the state
+  /// comes.
+  bool can_prepare() const;
+  /// Has the devices compile the modules that the state in `file` loads. Call
+  /// it only before any call, and from no second thread. It ends soon after
+  /// `stop` is set, with a fault.
+  status prepare(int file, const std::atomic<bool>& stop);
+  /// Drops what was compiled ahead and is not loaded.
+  device::preparation_unit::counts forget_prepared();
+  /// Returns whether the program sent images, of which modules may be loaded.
+  bool has_images() const noexcept { return !objects_.images.empty(); }
 
   // -- a state that is copied ahead (state_copier.hpp) ------------------------
 

@@ -7,9 +7,11 @@ namespace vgpu {
 
 /// Says whether a worker executes calls, and if not, why.
 ///
-///                  ┌────── 5 ──────┐
-///             1    ▼       2       │       3              4
-///  running ─┬──► dry_run ───┬───► copying ───┬───► stopping ───► settling
+///        14 ┌─► preparing ─┐
+///           │              ▼
+///           │      ┌────── 5 ──────┐
+///           │ 1    ▼       2       │       3              4
+///  running ─┼──► dry_run ───┬───► copying ───┬───► stopping ───► settling
 ///           └───────────────┴────────────────┘                     │   │
 ///                                                                7 │   │ 8
 ///      6                                                           │   │
@@ -42,12 +44,15 @@ namespace vgpu {
 /// 12 The session must continue before the memory was released: it is recalled,
 ///    and 9 follows as soon as it is released.
 /// 13 The driver cannot release the memory, and has changed nothing.
+/// 14 The next worker is prepared on this host, and compiles modules. Whatever
+///    its answer is, 1, 2 or 3 follows.
 ///
-/// From dry_run, copying, stopping and settling the session returns to running
-/// where the client lets it continue, or where no state can be taken. Where its
-/// process may be checkpointed instead, it goes to stopping.
+/// From preparing, dry_run, copying, stopping and settling the session returns
+/// to running where the client lets it continue, or where no state can be
+/// taken. Where its process may be checkpointed instead, it goes to stopping.
 enum class checkpoint_phase : std::uint8_t {
   running,
+  preparing,
   dry_run,
   copying,
   stopping,

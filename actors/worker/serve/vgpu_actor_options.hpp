@@ -4,6 +4,7 @@
 #include "actors/link/control_values.hpp"
 #include "actors/worker/serve/dry_run.hpp"
 #include "actors/worker/serve/helper.hpp"
+#include "actors/worker/serve/next_preparation.hpp"
 #include "schema/base/busy_poll.hpp"
 #include "schema/base/ids.hpp"
 
@@ -31,6 +32,9 @@ struct vgpu_actor_options {
   /// Begins a dry run. Without it, a session with variables that a driver
   /// placed has no state.
   begin_dry_run dry_run;
+  /// Passes modules on to the session's next worker. Without it, that one
+  /// compiles them when it restores the state.
+  begin_preparation preparation;
   /// Begins a release. Without it, a session that cannot be described cannot be
   /// suspended.
   begin_gpu_move gpu_mover;

@@ -39,7 +39,8 @@ vgpu_state_actor::vgpu_state_actor(caf::actor_config& cfg,
       zero_copy_(*exec_, forwarded_, silence_, progress_, heartbeats_),
       arrival_(identity_, *exec_, forwarded_, progress_, heartbeats_),
       checkpoint_(identity_, *exec_, progress_, client_, heartbeats_,
-                  {options_.dry_run, options_.gpu_mover}, [this] { ring(); },
+                  {options_.dry_run, options_.gpu_mover, options_.preparation},
+                  [this] { ring(); },
                   {[this](const std::string& why) { end(why, false); },
                    [this](const status& how) {
                      if (auto told = std::exchange(pause_ended_, nullptr))

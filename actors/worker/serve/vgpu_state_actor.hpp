@@ -132,7 +132,7 @@ private:
   void on(const data::keepalive& x);
   void on(const data::state_part& x, const parcel_ptr& in);
   void begin_replay(const data::attach& by);
-  void arrived() noexcept;
+  void arrived();
   data::attached attached() const;
 
   // calls

@@ -185,9 +185,15 @@ void vgpu_state_actor::begin_replay(const data::attach& by) {
 }
 
 /// Begins to take calls.
-void vgpu_state_actor::arrived() noexcept {
-  if (step_ == session_step::arriving)
-    step_ = session_step::between_calls;
+void vgpu_state_actor::arrived() {
+  if (step_ != session_step::arriving)
+    return;
+  step_ = session_step::between_calls;
+  // A replay loads its modules much later, if at all.
+  if (auto x = exec_->forget_prepared(); x.prepared != 0)
+    spdlog::info("session {}: of {} modules that were compiled ahead, {} were "
+                 "loaded so",
+                 options_.session.value, x.prepared, x.used);
 }
 
 data::attached vgpu_state_actor::attached() const {

@@ -26,7 +26,8 @@ void worker_checkpoint::begin(const data::checkpoint& x,
     exec_.forget_copies();
     files_.drop_snapshot();
   }
-  begin_state();
+  if (!start_preparation())
+    begin_state();
 }
 
 void worker_checkpoint::go_on() {
@@ -34,6 +35,8 @@ void worker_checkpoint::go_on() {
     return restore_process();
   of_ = subject::state;
   phase_ = checkpoint_phase::running;
+  preparation_.reset();
+  modules_ = unique_fd{};
   dry_run_.reset();
   exec_.abandon_copy();
   settled_.reset();
@@ -49,6 +52,8 @@ void worker_checkpoint::go_on() {
 void worker_checkpoint::look() {
   if (blocks_driver(phase_))
     look_moved();
+  if (phase_ == checkpoint_phase::preparing)
+    look_preparation();
   if (phase_ == checkpoint_phase::dry_run)
     look_dry_run();
   if (phase_ == checkpoint_phase::copying)
@@ -57,6 +62,57 @@ void worker_checkpoint::look() {
     look_stopped();
   if (phase_ == checkpoint_phase::settling && settled_->load())
     take_state();
+}
+
+// -- preparing ----------------------------------------------------------------
+
+/// Has the session's next worker compile the modules, if it can. Calls are
+/// executed meanwhile.
+bool worker_checkpoint::start_preparation() {
+  if (!begin_preparation_ || !wanted_.next || !exec_.has_images())
+    return false;
+  auto begun = launch_preparation();
+  if (!begun) {
+    spdlog::info("session {}: its next worker compiles nothing ahead: {}",
+                 identity_.session.value, begun.why().what);
+    return false;
+  }
+  phase_ = checkpoint_phase::preparing;
+  tell(phase_told::copying);
+  return true;
+}
+
+status worker_checkpoint::launch_preparation() {
+  auto file = make_state_memory();
+  if (!file)
+    return file.why();
+  progress_.note();
+  auto written = [&] {
+    heartbeat_cover beating{heartbeats_};
+    return exec_.capture_for_dry_run(file->get());
+  }();
+  if (!written)
+    return written;
+  auto begun =
+      begin_preparation_(wanted_.next, identity_.session, file->get(), ring_);
+  if (!begun)
+    return begun.why();
+  preparation_ = std::move(*begun);
+  modules_ = std::move(*file);
+  return {};
+}
+
+void worker_checkpoint::look_preparation() {
+  auto outcome = preparation_->outcome();
+  if (!outcome)
+    return;
+  if (!*outcome)
+    spdlog::info("session {}: its next worker did not compile all modules "
+                 "ahead: {}",
+                 identity_.session.value, outcome->why().what);
+  preparation_.reset();
+  modules_ = unique_fd{};
+  begin_state();
 }
 
 // -- dry run ------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include "actors/worker/serve/dry_run.hpp"
 #include "actors/worker/serve/gpu_release.hpp"
 #include "actors/worker/serve/heartbeat_thread.hpp"
+#include "actors/worker/serve/next_preparation.hpp"
 #include "actors/worker/serve/replay_progress.hpp"
 #include "actors/worker/serve/session_identity.hpp"
 
@@ -39,6 +40,8 @@ public:
     /// Begins a release. Without it, a session that cannot be described has no
     /// checkpoint.
     begin_gpu_move gpu_mover;
+    /// Passes modules on to the session's next worker; may be empty.
+    begin_preparation preparation;
   };
 
   /// Holds those who receive the outcome of a checkpoint besides the client.
@@ -55,6 +58,7 @@ public:
                     std::function<void()> ring, listeners to)
       : identity_(identity), exec_(exec), progress_(progress), client_(client),
         heartbeats_(heartbeats), begin_dry_run_(std::move(by.dry_run)),
+        begin_preparation_(std::move(by.preparation)),
         release_(std::move(by.gpu_mover), ring), ring_(std::move(ring)),
         to_(std::move(to)) {}
 
@@ -97,6 +101,9 @@ private:
   bool lends() const;
 
   // a state
+  bool start_preparation();
+  status launch_preparation();
+  void look_preparation();
   void begin_state();
   bool start_dry_run();
   status launch_dry_run();
@@ -127,6 +134,7 @@ private:
   client_channel& client_;
   heartbeat_thread& heartbeats_;
   begin_dry_run begin_dry_run_;
+  begin_preparation begin_preparation_;
   gpu_release release_;
   std::function<void()> ring_;
   listeners to_;
@@ -136,6 +144,9 @@ private:
   /// Holds the order; meaningless while the session runs.
   data::checkpoint wanted_;
   checkpoint_files files_;
+  /// Hold what the next worker compiles, and its answer under way.
+  unique_fd modules_;
+  std::unique_ptr<helper> preparation_;
   /// Hold the dry run under way, and the position and time at which it began.
   std::unique_ptr<helper> dry_run_;
   std::uint64_t tried_ = 0;

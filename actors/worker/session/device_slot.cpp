@@ -23,6 +23,7 @@ device_capabilities device_capabilities::of(device::device& what) {
   query(out.tuning);
   query(out.file);
   query(out.trace);
+  query(out.preparation);
   query(out.meter);
   return out;
 }

@@ -117,6 +117,7 @@ struct world {
   std::shared_ptr<std::uint32_t> variable; // the modules' variable
   bool hides_heap = false;                 // the kernels call malloc
   begin_dry_run dry_run;
+  begin_preparation preparation;
   begin_gpu_move gpu_mover;
   busy_poll_limits looks; // for the client as well
   std::shared_ptr<std::atomic<bool>> away =
@@ -226,6 +227,7 @@ struct world {
                            .lease_term = lease_term,
                            .longest_call = longest_call,
                            .dry_run = dry_run,
+                           .preparation = preparation,
                            .gpu_mover = gpu_mover,
                            .mapped_busy_poll = looks,
                            .forwarded_busy_poll = looks},
@@ -358,12 +360,14 @@ struct world {
         at_most);
   }
 
-  /// Orders the client to pause the session.
-  void order_pause(std::uint64_t epoch, bool suspend = false) {
+  /// Orders the client to pause the session, for which a worker is prepared.
+  void order_pause(std::uint64_t epoch, bool suspend = false,
+                   next_worker next = {}) {
     auto order = std::make_shared<control::pause_session>();
     order->session = {1};
     order->epoch = {epoch};
     order->suspend = suspend;
+    order->next = std::move(next);
     caf::anon_send(in.io, pause_order_ptr{order});
   }
 

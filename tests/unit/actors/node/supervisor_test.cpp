@@ -392,10 +392,12 @@ BOOST_AUTO_TEST_CASE(a_worker_is_prepared_and_gets_its_orders_later) {
   auto tag = children->starts[0].tag;
   tell(chief, child_started{tag, 1234, {}});
   BOOST_TEST(children->inputs.empty());
-  worker_says(worker_prepared{{1}, {}});
+  next_worker next{"w-1", 6};
+  worker_says(worker_prepared{{1}, {}, next});
   auto told = heard<worker_prepared>();
   BOOST_REQUIRE(told);
   BOOST_TEST(told->failure == "");
+  BOOST_CHECK(told->next == next);
   BOOST_TEST(told->session.value == 1u);
   // Without an epoch it does not belong to the session yet.
   BOOST_TEST(!heard<worker_started>());

@@ -210,11 +210,14 @@ BOOST_AUTO_TEST_CASE(a_session_runs_until_its_target_worker_is_ready) {
   auto wanted = take<prepare_worker>(out, "n-b");
   BOOST_REQUIRE(wanted);
   BOOST_TEST((wanted->first.pgpus == std::vector<std::uint32_t>{1}));
-  say("n-b", "node/b", worker_prepared{x.session, ""});
+  next_worker next{"w-1", 6};
+  say("n-b", "node/b", worker_prepared{x.session, "", next});
   auto order = take<pause_session>(out, "c");
   BOOST_REQUIRE(order);
-  // Both pGPUs are on one host, so memory can be lent.
+  // Both pGPUs are on one host, so memory can be lent, and the present worker
+  // reaches the prepared one.
   BOOST_TEST((order->first.lend_to == std::vector<std::uint32_t>{1}));
+  BOOST_CHECK(order->first.next == next);
   gave_state(x);
   auto start = ordered("b");
   BOOST_REQUIRE(start);

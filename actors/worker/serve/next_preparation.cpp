@@ -1,0 +1,108 @@
+#include "actors/worker/serve/next_preparation.hpp"
+
+#include "actors/link/data_head.hpp"
+#include "actors/link/doorbell.hpp"
+#include "actors/link/unix_socket.hpp"
+
+#include <poll.h>
+
+#include <cerrno>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <variant>
+
+namespace vgpu {
+
+namespace {
+
+/// Waits for the answer of the prepared worker on a thread of its own.
+class awaited_answer final : public helper {
+public:
+  awaited_answer(unique_fd socket, std::function<void()> ring,
+                 std::chrono::milliseconds within)
+      : socket_(std::move(socket)), ring_(std::move(ring)), within_(within),
+        thread_([this] { wait(); }) {}
+
+  ~awaited_answer() override {
+    stop_.ring();
+    thread_.join();
+  }
+
+  std::optional<status> outcome() override {
+    std::lock_guard guard{lock_};
+    return outcome_;
+  }
+
+private:
+  using clock = std::chrono::steady_clock;
+
+  void wait() {
+    auto until = clock::now() + within_;
+    for (;;) {
+      auto left =
+          std::chrono::ceil<std::chrono::milliseconds>(until - clock::now());
+      pollfd items[] = {{stop_.fd(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
+      auto found = left.count() > 0
+                       ? ::poll(items, 2, static_cast<int>(left.count()))
+                       : 0;
+      if (found < 0 && errno == EINTR)
+        continue;
+      if (items[0].revents != 0)
+        return;
+      if (found <= 0)
+        return note(fault{fault_kind::not_ready, "it does not answer in time"});
+      if (auto said = read())
+        return note(*said);
+    }
+  }
+
+  /// Returns what the prepared worker said, or nothing if there is no message.
+  std::optional<status> read() {
+    auto in = receive_packet(socket_.get());
+    if (in && !*in)
+      return std::nullopt;
+    if (!in || (*in)->closed)
+      return fault{fault_kind::lost, "it is gone"};
+    auto head = data::decode((*in)->words);
+    auto* x = head ? std::get_if<data::prepared>(&head->body) : nullptr;
+    if (x == nullptr)
+      return fault{fault_kind::corrupt, "it says something else"};
+    return x->why.empty() ? status{} : fault{fault_kind::internal, x->why};
+  }
+
+  void note(status outcome) {
+    {
+      std::lock_guard guard{lock_};
+      outcome_ = std::move(outcome);
+    }
+    ring_();
+  }
+
+  unique_fd socket_;
+  std::function<void()> ring_;
+  std::chrono::milliseconds within_;
+  doorbell stop_;
+  std::mutex lock_; // guards the next member
+  std::optional<status> outcome_;
+  std::thread thread_;
+};
+
+} // namespace
+
+result<std::unique_ptr<helper>>
+prepare_next_worker(const next_worker& to, session_id session, int file,
+                    std::function<void()> ring,
+                    std::chrono::milliseconds within) {
+  auto socket = connect_abstract(to.socket);
+  if (!socket)
+    return socket.why();
+  auto words = data::encode({session, epoch{}, data::prepare{to.token}});
+  if (auto ok = send_packet(socket->get(), words, {&file, 1}); !ok)
+    return ok.why();
+  return std::unique_ptr<helper>{std::make_unique<awaited_answer>(
+      std::move(*socket), std::move(ring), within)};
+}
+
+} // namespace vgpu

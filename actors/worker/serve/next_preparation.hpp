@@ -1,0 +1,32 @@
+// Has the session's next worker compile modules while this one executes calls.
+//
+// Compiling takes longer than most other parts of a migration. The prepared
+// worker does it before the session stands still: it gets a file that describes
+// the objects, without contents, and answers when the code is ready. Whatever
+// fails, the next worker compiles when it restores the state.
+#pragma once
+
+#include "actors/worker/serve/helper.hpp"
+#include "schema/base/ids.hpp"
+#include "schema/wire/next_worker.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+namespace vgpu {
+
+/// Passes a file on to the prepared worker of a session. The helper calls
+/// `ring`, on any thread, when there is an outcome. The file must outlive it.
+using begin_preparation = std::function<result<std::unique_ptr<helper>>(
+    const next_worker& to, session_id session, int file,
+    std::function<void()> ring)>;
+
+/// Does so over the prepared worker's socket, on the same host. After `within`
+/// without an answer the outcome is a fault.
+result<std::unique_ptr<helper>>
+prepare_next_worker(const next_worker& to, session_id session, int file,
+                    std::function<void()> ring,
+                    std::chrono::milliseconds within = std::chrono::minutes{2});
+
+} // namespace vgpu

@@ -1,0 +1,51 @@
+// Compiles modules in a prepared worker, before its orders come.
+#pragma once
+
+#include "actors/link/doorbell.hpp"
+#include "actors/link/unix_socket.hpp"
+#include "actors/worker/execute/executor.hpp"
+#include "schema/base/ids.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace vgpu {
+
+/// Takes, once, the file with which the session's present worker describes the
+/// session's modules, and answers when they are compiled
+/// (next_preparation.hpp). It has no epoch and executes nothing. Its thread
+/// uses listener and executor from the beginning until end(); nobody else may
+/// use them meanwhile.
+class preparation_desk {
+public:
+  /// Accepts a worker that shows `token` at `listener`.
+  preparation_desk(int listener, session_id session, std::uint64_t token,
+                   executor& exec);
+  ~preparation_desk() { end(); }
+  preparation_desk(const preparation_desk&) = delete;
+  preparation_desk& operator=(const preparation_desk&) = delete;
+
+  /// Ends the thread. A module that is being compiled is completed.
+  void end();
+
+private:
+  void serve();
+  void accept_all();
+  bool read(unique_fd& guest);
+  bool take(packet& in, int guest);
+  std::string prepare(int file);
+
+  int listener_;
+  session_id session_;
+  std::uint64_t token_;
+  executor& exec_;
+  std::atomic<bool> stops_{false};
+  doorbell stop_;
+  std::vector<unique_fd> guests_{}; // have sent nothing yet
+  std::thread thread_;
+};
+
+} // namespace vgpu
