@@ -18,6 +18,8 @@ usage: movement.sh BUILD CASE mapped|forwarded
   failure  the node that it goes to dies: it runs on where there is one
   replay   a replay is checked: a kernel that gives other results is reported,
            one that does not is not
+  modules  with modules of PTX: the next worker compiles them before the session
+           stands still, and loads them at their addresses afterwards
   in_place pinned memory that kernels and program write: snapshotted, migrated
            and suspended (mapped only: where calls are forwarded, what a new
            worker tells of the memory may meet what the program just wrote)
@@ -249,6 +251,43 @@ case_replay() {
     lines_of_program=12
     replay_differs 3 "$guest" floats 12 "$pause"
   }
+}
+
+# Prints what the nodes' logs tell of modules that a worker compiled ahead.
+compiled_ahead() {
+  grep -ho 'of [0-9]* modules that were compiled ahead, [0-9]* were loaded so' \
+    "$run_dir"/node-*.log || true
+}
+
+# Migrates, and tells whether the next worker had compiled modules ahead. It has
+# not where it opens its devices so late that the session goes without.
+migrate_ahead() {
+  local before
+  before=$(compiled_ahead | wc -l)
+  move migrate 1 --to "$(other)"
+  on_nvidia || (($(compiled_ahead | wc -l) > before))
+}
+
+case_modules() {
+  local program=$build/tests/e2e/modules ahead
+  on_line() {
+    case $1 in
+      3 | 9) until_true migrate_ahead || fail "nothing is compiled ahead" ;;
+      6) move suspend 1 ;;
+    esac
+  }
+  cluster_up --nodes 2
+  undisturbed undisturbed "$program" "$rounds" 0
+  follow_program disturbed "$vgpu" run -- "$program" "$rounds" "$pause"
+  not_noticed
+  ((done_moves >= 3)) || fail "$done_moves commands of 3 were given"
+  ! has_event '.kind == "session-replayed"' || fail "something was replayed"
+  on_nvidia && return
+  ahead=$(compiled_ahead)
+  say "$ahead"
+  # It has four modules and an unloaded one when it migrates for the first time.
+  awk '$2 < 5 || $8 != $2 { bad = 1 } END { exit bad }' <<<"$ahead" ||
+    fail "not all modules that were compiled ahead were loaded so: $ahead"
 }
 
 case_in_place() {
