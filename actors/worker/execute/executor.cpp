@@ -300,6 +300,12 @@ status executor::dry_run(int file) {
   return it.dry_run();
 }
 
+result<std::shared_ptr<state_capture>> executor::begin_description(int file) {
+  if (auto ok = begin_state(file); !ok)
+    return ok.why();
+  return std::make_shared<state_capture>(objects_, file, false);
+}
+
 bool executor::can_prepare() const {
   return vgpu::can_prepare(objects_);
 }

@@ -16,6 +16,7 @@
 namespace vgpu {
 
 struct dispatch_context;
+class state_capture;
 
 /// Executes one session's calls. It owns the session's objects
 /// (session_objects.hpp). One thread calls it, except for the members marked as
@@ -199,6 +200,9 @@ public:
   status prepare(int file, const std::atomic<bool>& stop);
   /// Drops what was compiled ahead and is not loaded.
   device::preparation_unit::counts forget_prepared();
+  /// Begins to describe the objects, as capture_for_dry_run() does, for another
+  /// process to prepare(). The file must outlive the description.
+  result<std::shared_ptr<state_capture>> begin_description(int file);
   /// Returns whether the program sent images, of which modules may be loaded.
   bool has_images() const noexcept { return !objects_.images.empty(); }
 

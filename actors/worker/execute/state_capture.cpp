@@ -106,6 +106,38 @@ result<state_image> state_capture::image(const call::digest& digest,
   return out;
 }
 
+bool state_capture::has_image(const call::digest& digest) const {
+  return std::ranges::find(index_.images, digest, &state_image::digest) !=
+         index_.images.end();
+}
+
+result<bool> state_capture::images_on() {
+  if (!image_) {
+    auto next = std::ranges::find_if(
+        session_.images, [&](auto& x) { return !has_image(x.first); });
+    if (next == session_.images.end())
+      return true;
+    image_.emplace(state_image{next->first, next->second.size(), {}});
+  }
+  auto& chunks = image_->chunks;
+  auto at = chunks.empty() ? 0 : chunks.back().address + chunks.back().bytes;
+  if (auto size = std::min(image_->bytes - at, state_chunk_bytes); size != 0) {
+    auto from = session_.images.find(image_->digest);
+    if (from == session_.images.end() || from->second.size() < at + size)
+      return cannot_move("the program sends an image again");
+    auto chunk = to_.add(at, std::span{from->second}.subspan(at, size));
+    if (!chunk)
+      return chunk.why();
+    chunks.push_back(*chunk);
+    at += size;
+  }
+  if (at == image_->bytes) {
+    index_.images.push_back(std::move(*image_));
+    image_.reset();
+  }
+  return false;
+}
+
 status state_capture::images() {
   if (base_ != nullptr) {
     for (auto& [digest, known] : base_->images())
@@ -113,6 +145,8 @@ status state_capture::images() {
     return {};
   }
   for (auto& [digest, bytes] : session_.images) {
+    if (has_image(digest))
+      continue;
     auto written = image(digest, bytes);
     if (!written)
       return written.why();

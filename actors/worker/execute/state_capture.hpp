@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,6 +42,9 @@ public:
   result<std::uint64_t> run();
   /// Writes what decides where a driver puts variables, without any contents.
   result<std::uint64_t> run_for_dry_run();
+  /// Writes a piece of an image ahead of run_for_dry_run(). Returns true when
+  /// no image is left. Calls may be executed in between.
+  result<bool> images_on();
 
 private:
   struct piece {
@@ -49,6 +53,7 @@ private:
   };
 
   void objects();
+  bool has_image(const call::digest& digest) const;
   status images();
   result<state_image> image(const call::digest& digest,
                             std::span<const std::byte> bytes);
@@ -69,6 +74,8 @@ private:
   std::vector<std::byte> room_{};
   std::size_t used_ = 0;
   std::vector<piece> batch_{};
+  /// Holds the image that images_on() is writing.
+  std::optional<state_image> image_{};
 };
 
 } // namespace vgpu

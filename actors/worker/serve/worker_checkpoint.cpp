@@ -4,6 +4,7 @@
 #include "actors/lend/descriptor_parcel.hpp"
 #include "actors/link/log.hpp"
 #include "actors/state/state_file.hpp"
+#include "actors/worker/execute/state_capture.hpp"
 
 #include <utility>
 
@@ -36,6 +37,7 @@ void worker_checkpoint::go_on() {
   of_ = subject::state;
   phase_ = checkpoint_phase::running;
   preparation_.reset();
+  description_.reset();
   modules_ = unique_fd{};
   dry_run_.reset();
   exec_.abandon_copy();
@@ -71,45 +73,60 @@ void worker_checkpoint::look() {
 bool worker_checkpoint::start_preparation() {
   if (!begin_preparation_ || !wanted_.next || !exec_.has_images())
     return false;
-  auto begun = launch_preparation();
-  if (!begun) {
-    spdlog::info("session {}: its next worker compiles nothing ahead: {}",
-                 identity_.session.value, begun.why().what);
+  auto file = make_state_memory();
+  if (!file)
     return false;
-  }
+  auto begun = exec_.begin_description(file->get());
+  if (!begun)
+    return false;
+  modules_ = std::move(*file);
+  description_ = std::move(*begun);
   phase_ = checkpoint_phase::preparing;
   tell(phase_told::copying);
+  ring_();
   return true;
 }
 
-status worker_checkpoint::launch_preparation() {
-  auto file = make_state_memory();
-  if (!file)
-    return file.why();
+/// Writes the next piece of what the next worker compiles. Images may be large,
+/// and calls are executed between two pieces.
+void worker_checkpoint::write_modules() {
+  auto complete = description_->images_on();
+  if (complete && !*complete)
+    return ring_();
+  auto ok = complete ? pass_modules_on() : status{complete.why()};
+  description_.reset();
+  if (!ok)
+    end_preparation(ok);
+}
+
+status worker_checkpoint::pass_modules_on() {
   progress_.note();
   auto written = [&] {
     heartbeat_cover beating{heartbeats_};
-    return exec_.capture_for_dry_run(file->get());
+    return description_->run_for_dry_run();
   }();
   if (!written)
-    return written;
-  auto begun =
-      begin_preparation_(wanted_.next, identity_.session, file->get(), ring_);
+    return written.why();
+  auto begun = begin_preparation_(wanted_.next, identity_.session,
+                                  modules_.get(), ring_);
   if (!begun)
     return begun.why();
   preparation_ = std::move(*begun);
-  modules_ = std::move(*file);
   return {};
 }
 
 void worker_checkpoint::look_preparation() {
-  auto outcome = preparation_->outcome();
-  if (!outcome)
-    return;
-  if (!*outcome)
-    spdlog::info("session {}: its next worker did not compile all modules "
+  if (description_)
+    return write_modules();
+  if (auto outcome = preparation_->outcome())
+    end_preparation(*outcome);
+}
+
+void worker_checkpoint::end_preparation(const status& how) {
+  if (!how)
+    spdlog::info("session {}: its next worker has not compiled all modules "
                  "ahead: {}",
-                 identity_.session.value, outcome->why().what);
+                 identity_.session.value, how.why().what);
   preparation_.reset();
   modules_ = unique_fd{};
   begin_state();

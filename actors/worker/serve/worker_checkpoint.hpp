@@ -102,8 +102,10 @@ private:
 
   // a state
   bool start_preparation();
-  status launch_preparation();
+  void write_modules();
+  status pass_modules_on();
   void look_preparation();
+  void end_preparation(const status& how);
   void begin_state();
   bool start_dry_run();
   status launch_dry_run();
@@ -144,8 +146,10 @@ private:
   /// Holds the order; meaningless while the session runs.
   data::checkpoint wanted_;
   checkpoint_files files_;
-  /// Hold what the next worker compiles, and its answer under way.
+  /// Hold what the next worker compiles, until it is written, and the answer
+  /// under way.
   unique_fd modules_;
+  std::shared_ptr<state_capture> description_;
   std::unique_ptr<helper> preparation_;
   /// Hold the dry run under way, and the position and time at which it began.
   std::unique_ptr<helper> dry_run_;

@@ -96,11 +96,16 @@ struct preparations : world {
                  const jit_settings& how = {}) {
     auto hash = XXH3_128bits(text.data(), text.size());
     call::digest digest{hash.low64, hash.high64};
-    auto size = static_cast<std::uint32_t>(text.size());
-    call::append(
-        log, call::image_part{.image = digest, .offset = 0, .total = size}, 0,
-        0, size,
-        [&](auto to) { std::memcpy(to.data(), text.data(), text.size()); }, {});
+    constexpr std::size_t most = 1 << 20; // a part
+    for (std::size_t at = 0; at < text.size(); at += most) {
+      auto part = text.substr(at, most);
+      call::append(
+          log,
+          call::image_part{.image = digest, .offset = at, .total = text.size()},
+          0, 0, static_cast<std::uint32_t>(part.size()),
+          [&](auto to) { std::memcpy(to.data(), part.data(), part.size()); },
+          {});
+    }
     auto settings = encode(how);
     append(call::module_load{.module = {{module}},
                              .image = digest,
@@ -194,6 +199,19 @@ BOOST_FIXTURE_TEST_CASE(modules_compile_in_the_order_of_their_loads,
   BOOST_TEST(compiled.all() == (std::vector<std::string>{"image0", "second1",
                                                          "gone0", "second0"}),
              boost::test_tools::per_element());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_large_image_is_passed_on_whole, preparations) {
+  begin(transport::automatic, true);
+  std::string large;
+  while (large.size() < (5 << 20))
+    large += std::to_string(large.size());
+  load_text(large, 8);
+  order_pause(1, false, target.next);
+  BOOST_TEST(paused(1) == "");
+  auto all = compiled.all();
+  BOOST_REQUIRE(all.size() == 2u);
+  BOOST_TEST((all[1] == large + "0"));
 }
 
 BOOST_FIXTURE_TEST_CASE(a_module_that_does_not_compile_ends_no_migration,
