@@ -1,6 +1,7 @@
 #include "actors/client/forwarded_channel.hpp"
 
 #include "actors/link/credit.hpp"
+#include "actors/link/key_guard.hpp"
 #include "actors/link/log.hpp"
 
 #include <sys/mman.h>
@@ -38,19 +39,45 @@ void map_pages(std::span<const std::byte> bytes) {
   ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);
 }
 
-link_options first_connection(const session_lease& lease) {
+/// Returns how to connect to a port of the lease's worker.
+link_options connection_to(const std::string& endpoint,
+                           const forwarding_parts& parts) {
+  const auto& lease = parts.lease;
+  const auto& own = parts.options.key;
+  const auto& port_key = lease.current().worker.key;
   link_options out;
   out.as = link_options::form::connect;
-  out.endpoint = lease.current().worker.endpoint;
+  out.endpoint = endpoint;
   out.name = "session/" + std::to_string(lease.session().value);
   out.io_thread = 0;
+  if (own && !port_key.empty())
+    out.keys = keys_to_port(*own, endpoint, port_key);
   return out;
+}
+
+link_options first_connection(const forwarding_parts& parts) {
+  return connection_to(parts.lease.current().worker.endpoint, parts);
 }
 
 } // namespace
 
+status forwarded_channel::check_keys(const session_client_options& options,
+                                     const control::worker_endpoints& worker) {
+  auto proves = !worker.key.empty();
+  if (!worker.endpoint.starts_with("tcp://") ||
+      proves == options.key.has_value())
+    return {};
+  return fault{fault_kind::refused,
+               proves ? "its worker at " + worker.endpoint +
+                            " asks for a key, and this client has none; run "
+                            "`vgpu login`"
+                      : "its worker at " + worker.endpoint +
+                            " has no key; check that its node runs the same "
+                            "release, and joined the cluster with a token"};
+}
+
 forwarded_channel::forwarded_channel(const forwarding_parts& parts)
-    : parts_(parts), first_(parts.zmq, first_connection(parts.lease)),
+    : parts_(parts), first_(parts.zmq, first_connection(parts)),
       attended_(clock::now(), parts.options.keepalive_every * 3 / 2,
                 parts.options.lease_term),
       heard_(attended_.now()) {}
@@ -155,10 +182,10 @@ void forwarded_channel::open_second() {
   if (second_ || long_bytes_ < second_from || !ready() || second_port_ == 0 ||
       second_fails_)
     return;
-  auto options = first_connection(parts_.lease);
   const auto& first = parts_.lease.current().worker.endpoint;
-  options.endpoint =
-      first.substr(0, first.rfind(':') + 1) + std::to_string(second_port_);
+  auto options = connection_to(first.substr(0, first.rfind(':') + 1) +
+                                   std::to_string(second_port_),
+                               parts_);
   options.io_thread = 1;
   try {
     second_.emplace(parts_.zmq, options);

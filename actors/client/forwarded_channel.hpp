@@ -49,6 +49,11 @@ struct forwarding_parts {
 /// copies for each connection.
 class forwarded_channel final : public worker_channel {
 public:
+  /// Returns why a client with these options must not connect to the worker,
+  /// because one of them has a key and the other has none.
+  static status check_keys(const session_client_options& options,
+                           const control::worker_endpoints& worker);
+
   /// Begins to connect to the worker of the current lease. Throws zmq::error_t.
   explicit forwarded_channel(const forwarding_parts& parts);
 
@@ -90,7 +95,6 @@ private:
   bool has_room() const noexcept;
   void detached() noexcept;
   void attach();
-  link_options options_of(std::string endpoint) const;
 
   // messages out
   void send_long(data::body body, std::span<const std::byte> payload);

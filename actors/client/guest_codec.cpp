@@ -112,6 +112,8 @@ std::vector<std::uint64_t> encode_waiting(const std::string& why) {
 std::vector<std::byte> encode_ticket(const control::lease& lease) {
   auto small = lease;
   small.devices.clear();
+  // The next client connects to the worker of a lease of its own.
+  small.worker.key.clear();
   auto frame = control::encode({{}, 0, std::move(small)});
   auto* begin = static_cast<const std::byte*>(frame.data());
   return {begin, begin + frame.size()};

@@ -169,6 +169,8 @@ bool session_client::attach_mapped() {
 
 void session_client::attach_forwarded() {
   const auto& lease = parts_->lease.current();
+  if (auto good = forwarded_channel::check_keys(options_, lease.worker); !good)
+    return suspect(good.why().what);
   try {
     parts_->worker.use(std::make_unique<forwarded_channel>(forwarding_parts{
         zmq_, options_, parts_->opened, parts_->lease, parts_->restore,

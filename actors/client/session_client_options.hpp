@@ -1,10 +1,12 @@
 // The options by which a client serves its sessions.
 #pragma once
 
+#include "actors/link/curve_keys.hpp"
 #include "schema/base/busy_poll.hpp"
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace vgpu {
@@ -36,6 +38,10 @@ struct session_client_options {
   std::string state_dir = "/var/tmp";
   /// Limits busy-polling for forwarded calls and for their answers.
   busy_poll_limits busy_poll;
+  /// Holds the key that the manager knows this client by. Then no worker gets
+  /// calls over TCP unless it proves the key that the lease says. Unset: the
+  /// manager knows no keys.
+  std::optional<key_pair> key;
 };
 
 } // namespace vgpu

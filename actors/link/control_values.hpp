@@ -93,12 +93,14 @@ struct worker_endpoints {
   std::string endpoint;     // ZeroMQ
   std::string guest_socket; // abstract Unix socket, without the leading NUL
   std::string host;         // host_id(), which two processes share on one host
+  std::string key{};        // public, of the TCP port; empty: it has none
   bool operator==(const worker_endpoints&) const = default;
 
   static void fields(auto& x, auto&& f) {
     f(x.endpoint, WIRE_MEMBER(Endpoint));
     f(x.guest_socket, WIRE_MEMBER(GuestSocket));
     f(x.host, WIRE_MEMBER(Host));
+    f(x.key, WIRE_MEMBER(Key));
   }
 };
 

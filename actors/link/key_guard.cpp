@@ -6,6 +6,7 @@
 
 #include <array>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 namespace vgpu {
@@ -113,6 +114,36 @@ bool key_guard::knows(const std::string& address, const zmq::message_t& key,
     spdlog::warn("refused a connection of {}: its key {} is not permitted{}",
                  printable(address), text.data(), note_suppressed(*before));
   return false;
+}
+
+// -- a worker's port ----------------------------------------------------------
+
+result<std::unique_ptr<port_keys>> port_keys::make(zmq::context_t& zmq) {
+  auto own = make_key_pair();
+  if (!own)
+    return own.why();
+  return std::unique_ptr<port_keys>{new port_keys{zmq, std::move(*own)}};
+}
+
+port_keys::port_keys(zmq::context_t& zmq, key_pair own)
+    : own_(std::move(own)), guard_(zmq, permitted_) {}
+
+std::shared_ptr<const link_keys> port_keys::link() const {
+  return std::make_shared<const link_keys>(link_keys{own_, {}, permitted_});
+}
+
+void port_keys::admit(const std::string& client_key) {
+  permitted_keys::table all;
+  if (is_key(client_key))
+    all[client_key] = {principal::kind::tenant, "client", {}};
+  permitted_->replace(std::move(all));
+}
+
+std::shared_ptr<const link_keys> keys_to_port(const key_pair& own,
+                                              const std::string& endpoint,
+                                              const std::string& port_key) {
+  return std::make_shared<const link_keys>(
+      link_keys{own, {{endpoint, port_key}}, nullptr});
 }
 
 } // namespace vgpu

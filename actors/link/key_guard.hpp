@@ -1,13 +1,17 @@
-// Answers ZeroMQ's question whether a peer's key may connect (ZAP, RFC 27).
+// Answers ZeroMQ's question whether a peer's key may connect (ZAP, RFC 27), and
+// keeps the keys of a worker's port.
 #pragma once
 
+#include "actors/link/curve_keys.hpp"
 #include "actors/link/doorbell.hpp"
 #include "actors/link/log_limit.hpp"
 #include "actors/link/permitted_keys.hpp"
+#include "schema/base/fault.hpp"
 
 #include <zmq.hpp>
 
 #include <memory>
+#include <string>
 #include <thread>
 
 namespace vgpu {
@@ -38,5 +42,39 @@ private:
   log_limit refused_;
   std::jthread thread_;
 };
+
+/// Holds the keys of a worker's TCP port. It has a key of the port's own, whose
+/// secret half never leaves the process, and admits one client. It must outlive
+/// the port's socket, and its ZeroMQ context must outlive it.
+class port_keys {
+public:
+  /// Makes a key that nobody had before. Nobody is admitted yet. Fails where
+  /// this ZeroMQ has no CURVE.
+  static result<std::unique_ptr<port_keys>> make(zmq::context_t& zmq);
+
+  /// Returns the public half of the port's key.
+  const std::string& open() const noexcept { return own_.open; }
+
+  /// Returns the keys for the port's socket.
+  std::shared_ptr<const link_keys> link() const;
+
+  /// Admits who has this key, and nobody else any more. Nobody at all where it
+  /// is no key. Thread-safe.
+  void admit(const std::string& client_key);
+
+private:
+  port_keys(zmq::context_t& zmq, key_pair own);
+
+  key_pair own_;
+  std::shared_ptr<permitted_keys> permitted_ =
+      std::make_shared<permitted_keys>();
+  key_guard guard_;
+};
+
+/// Returns the keys for a connection to the port at `endpoint`, whose key is
+/// `port_key`.
+std::shared_ptr<const link_keys> keys_to_port(const key_pair& own,
+                                              const std::string& endpoint,
+                                              const std::string& port_key);
 
 } // namespace vgpu

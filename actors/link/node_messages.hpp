@@ -19,6 +19,8 @@ struct register_node {
   /// Says what the node's workers give up, and what the host does not let them
   /// give up.
   std::string sandbox{};
+  /// Tells whether its workers listen on a network without keys.
+  bool insecure_network = false;
   bool operator==(const register_node&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -28,6 +30,7 @@ struct register_node {
     f(x.pgpus, WIRE_MEMBER(Pgpus));
     f(x.sessions, WIRE_MEMBER(Sessions));
     f(x.sandbox, WIRE_MEMBER(Sandbox));
+    f(x.insecure_network, WIRE_MEMBER(InsecureNetwork));
   }
 };
 
@@ -121,6 +124,9 @@ struct start_worker {
   std::int32_t priority = 0;
   /// Says that the worker of the former epoch executes nothing any more.
   bool former_released = false;
+  /// Holds the public key that the session's client proved to the manager;
+  /// empty: it proved none.
+  std::string client_key{};
   bool operator==(const start_worker&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -136,6 +142,7 @@ struct start_worker {
     f(x.limit, WIRE_MEMBER(Limit));
     f(x.priority, WIRE_MEMBER(Priority));
     f(x.former_released, WIRE_MEMBER(FormerReleased));
+    f(x.client_key, WIRE_MEMBER(ClientKey));
   }
 };
 

@@ -10,6 +10,8 @@ permitted_keys::permitted_keys(table all) {
 }
 
 void permitted_keys::replace(table all) {
+  for (auto& [key, who] : all)
+    who.key = key;
   std::lock_guard guard{mutex_};
   auto revoked = std::ranges::any_of(all_, [&](const auto& former) {
     auto i = all.find(former.first);

@@ -33,6 +33,8 @@ struct principal {
   std::string name;
   /// Names to whom the use is charged. Empty for nodes.
   std::string tenant;
+  /// Is the public key that was proved. permitted_keys writes it.
+  std::string key{};
   bool operator==(const principal&) const = default;
 };
 
@@ -50,7 +52,8 @@ public:
   /// more, or that name somebody else, end.
   void replace(table all);
 
-  /// Returns whom the key names, or null where it is not permitted.
+  /// Returns whom the key names, with the key, or null where it is not
+  /// permitted.
   principal_ptr find(std::string_view key) const;
 
   /// Makes `bell` ring, for as long as it lives, when keys are revoked.

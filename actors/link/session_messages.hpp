@@ -44,6 +44,9 @@ struct acquire {
   control::specification specification;
   control::program program;
   std::uint32_t waited_ms = 0; // time since the first request
+  /// Holds the key that the client's connection proved. It does not travel: the
+  /// manager that heard the connection writes it.
+  std::string proven_key{};
   bool operator==(const acquire&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -70,6 +73,7 @@ struct adopt {
   /// no state.
   bool process_checkpointed = false;
   memory_turns turns{};
+  std::string proven_key{}; // as in acquire
   bool operator==(const adopt&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -262,15 +266,17 @@ struct set_vgpu {
   }
 };
 
-/// Tells a node and its worker the session's new share, limit, priority and
-/// quota.
+/// Tells a node and its worker the session's new share, limit, priority, quota
+/// and client.
 struct resize_session {
   session_id session;
   vgpu::epoch epoch;
-  double share = 1;
+  double share = 1; // 0: nothing but the client changes
   double limit = 1;
   std::int32_t priority = 0;
   std::uint64_t quota = 0; // bytes a device
+  /// Holds the client's public key, where it may have changed.
+  std::string client_key{};
   bool operator==(const resize_session&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -280,6 +286,7 @@ struct resize_session {
     f(x.limit, WIRE_MEMBER(Limit));
     f(x.priority, WIRE_MEMBER(Priority));
     f(x.quota, WIRE_MEMBER(Quota));
+    f(x.client_key, WIRE_MEMBER(ClientKey));
   }
 };
 

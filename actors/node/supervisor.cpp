@@ -33,6 +33,7 @@ void register_here(self_ptr self) {
                               x.where, x.pid, x.order.share, x.order.limit,
                               x.order.priority});
   out.sandbox = st.opts.sandbox;
+  out.insecure_network = st.opts.insecure_network;
   tell_manager(self, std::move(out), registration);
 }
 

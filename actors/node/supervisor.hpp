@@ -33,6 +33,10 @@ struct supervisor_options {
   /// `ipc://DIR/worker-%s`, where %s becomes the node, the session, and a
   /// number of the process.
   std::string worker_bind;
+  /// Tells whether the TCP ports of workers have keys, as the manager does.
+  bool keyed = false;
+  /// Tells whether workers listen on a network without keys.
+  bool insecure_network = false;
   /// Limits the processes of workers for each pGPU. Not even so many take turns
   /// on it, but some may be ending, and some prepared.
   std::size_t most_workers = 2 * policy::most_seats;

@@ -307,6 +307,30 @@ void take(self_ptr self, const control::envelope&,
     st.workers.erase(i);
 }
 
+namespace {
+
+/// Claims for a worker what its order says now.
+void claim_anew(self_ptr self, const worker& x) {
+  auto& st = self->state;
+  const auto& order = x.order;
+  if (st.opts.sandboxed && x.tag != 0)
+    st.children->resize(x.tag, order.quota * order.pgpus.size());
+  for (auto ordinal : order.pgpus)
+    self->send(st.pgpus.at(ordinal),
+               pgpu_claim{order.session,
+                          claim_of(order.share, order.limit, order.priority)});
+}
+
+/// Adds a resize to those that the worker gets with its hello.
+void keep(worker& x, const control::resize_session& to) {
+  auto former = x.resized.value_or(to);
+  x.resized = to.share != 0 ? to : former;
+  x.resized->client_key =
+      to.client_key.empty() ? former.client_key : to.client_key;
+}
+
+} // namespace
+
 void take(self_ptr self, const control::envelope&,
           const control::resize_session& to) {
   auto& st = self->state;
@@ -318,19 +342,19 @@ void take(self_ptr self, const control::envelope&,
   auto* order = x.next && x.next->epoch == to.epoch ? &*x.next : &x.order;
   if (order->epoch != to.epoch)
     return;
-  order->share = to.share;
-  order->limit = to.limit;
-  order->priority = to.priority;
-  order->quota = std::max(order->quota, to.quota);
+  if (!to.client_key.empty())
+    order->client_key = to.client_key;
+  if (to.share != 0) {
+    order->share = to.share;
+    order->limit = to.limit;
+    order->priority = to.priority;
+    order->quota = std::max(order->quota, to.quota);
+  }
   if (order != &x.order)
     return;
-  if (st.opts.sandboxed && x.tag != 0)
-    st.children->resize(x.tag, order->quota * order->pgpus.size());
-  for (auto ordinal : x.order.pgpus)
-    self->send(
-        st.pgpus.at(ordinal),
-        pgpu_claim{to.session, claim_of(to.share, to.limit, to.priority)});
-  x.resized = to;
+  if (to.share != 0)
+    claim_anew(self, x);
+  keep(x, to);
   if (!x.peer.empty())
     tell_worker(self, x.peer, to);
 }

@@ -90,6 +90,8 @@ child_spec command_of(const supervisor_options& opts,
     out.quota = x.quota * x.pgpus.size();
   else
     out.argv.push_back("--sandbox=off");
+  if (opts.keyed)
+    out.argv.push_back("--keys");
   add_boards(out, boards, x.pgpus);
   return out;
 }
@@ -99,7 +101,8 @@ std::string orders_of(const control::start_worker& x,
   auto out = std::to_string(x.epoch.value) + " " + std::to_string(x.token);
   for (auto seat : seats)
     out += " " + std::to_string(seat);
-  return out + "\n";
+  // A key has no spaces.
+  return out + (x.client_key.empty() ? " none" : " " + x.client_key) + "\n";
 }
 
 control::prepare_worker preparation_of(const control::start_worker& x) {

@@ -25,8 +25,9 @@ child_spec command_of(const supervisor_options& opts,
                       const control::prepare_worker& x, std::uint64_t tag);
 
 /// Returns the orders that the worker reads from stdin: its epoch, its secret,
-/// and its seats at the boards in the order of its pGPUs. The secret is not an
-/// argument because every user of the host can read those.
+/// its seats at the boards in the order of its pGPUs, and its client's public
+/// key, or `none`. The secret is not an argument because every user of the host
+/// can read those.
 std::string orders_of(const control::start_worker& x,
                       std::span<const std::int32_t> seats);
 

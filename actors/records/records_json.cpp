@@ -124,6 +124,7 @@ json to_json(const session_record& x) {
           {"endpoint", x.worker.endpoint},
           {"guest_socket", x.worker.guest_socket},
           {"host", x.worker.host},
+          {"worker_key", x.worker.key},
           {"pid", x.pid},
           {"quota", x.quota},
           {"largest_quota", x.largest_quota},
@@ -146,7 +147,8 @@ session_record session_from_json(const json& x) {
   out.program = program_from_json(x.at("program"));
   out.stage = stage_from_json(x.at("stage"));
   out.where = {x.at("node"), x.at("pgpus")};
-  out.worker = {x.at("endpoint"), x.at("guest_socket"), x.at("host")};
+  out.worker = {x.at("endpoint"), x.at("guest_socket"), x.at("host"),
+                x.value("worker_key", std::string{})};
   out.pid = x.at("pid");
   out.quota = x.at("quota");
   out.largest_quota = x.value("largest_quota", out.quota);

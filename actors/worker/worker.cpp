@@ -74,7 +74,11 @@ void begin(self_ptr self, const vgpu_actor& vgpu) {
 // One overload of take() for each message of the node.
 
 void take(self_ptr self, const control::resize_session& to) {
-  self->send(self->state.vgpu, resize_vgpu{to.quota});
+  const auto& st = self->state;
+  if (!to.client_key.empty() && st.options.on_client_key)
+    st.options.on_client_key(to.client_key);
+  if (to.share != 0)
+    self->send(st.vgpu, resize_vgpu{to.quota});
 }
 
 void take(self_ptr self, const control::inject_fault& order) {

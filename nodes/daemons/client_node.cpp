@@ -145,6 +145,8 @@ int run(const options& given) {
                              : *parse_size(given.state_memory);
   options.state_dir = given.state_dir;
   options.busy_poll = polling->limits(where_scarce);
+  if (*keys)
+    options.key = (*keys)->own;
   auto server =
       spawn_guest_server(system, zmq, options, place->take_sockets(), hub);
   auto status = stop.wait();

@@ -234,6 +234,7 @@ int serve(options x) {
   auto keys = keys_to_managers(key_folder{}, node_key_file, x.manager);
   if (!keys)
     return complain(keys.why().what);
+  what.keyed = *keys != nullptr;
   zmq::context_t zmq;
   if (auto good = check_bind(zmq, x.bind); !good)
     return complain(good.why().what);

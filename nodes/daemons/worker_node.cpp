@@ -2,6 +2,7 @@
 #include "actors/client/fence.hpp"
 #include "actors/compute/share_governor.hpp"
 #include "actors/link/frames.hpp"
+#include "actors/link/key_guard.hpp"
 #include "actors/link/link.hpp"
 #include "actors/link/log.hpp"
 #include "actors/link/system.hpp"
@@ -29,6 +30,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <future>
+#include <iomanip>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -48,6 +50,7 @@ struct options {
   unsigned capability = 90;
   std::uint64_t quota = 0;
   std::string bind;
+  bool keys = false;
   std::string host;
   std::vector<int> boards;
   int usage = -1;
@@ -55,12 +58,16 @@ struct options {
   std::string sandbox = "auto";
 };
 
+bool binds_tcp(const options& given) {
+  return given.bind.starts_with("tcp://");
+}
+
 /// Says what the worker needs in its sandbox.
 sandbox_needs needs_of(const options& given) {
   constexpr std::string_view ipc = "ipc://";
   sandbox_needs out;
   out.nvidia = given.device == "nvidia";
-  out.tcp_port = given.bind.starts_with("tcp://");
+  out.tcp_port = binds_tcp(given);
   if (given.bind.starts_with(ipc))
     out.socket_folder =
         given.bind.substr(ipc.size(), given.bind.rfind('/') - ipc.size());
@@ -73,7 +80,11 @@ struct orders {
   std::uint64_t epoch = 0;
   std::uint64_t token = 0;
   std::vector<std::int32_t> seats; // one for each pGPU
+  std::string client_key;          // public, or `none`
 };
+
+/// Bounds the text of a key in the orders.
+constexpr int most_key_text = 64;
 
 /// Reads the orders. Returns nothing where the node has none for this worker,
 /// or is gone.
@@ -85,6 +96,7 @@ std::optional<orders> read_orders(std::size_t pgpus) {
   for (auto& x : out.seats)
     if (!(std::cin >> x) || x >= static_cast<int>(policy::most_seats))
       return std::nullopt;
+  std::cin >> std::setw(most_key_text) >> out.client_key;
   return out;
 }
 
@@ -183,6 +195,17 @@ share_gates open_gates(const options& given, const orders& orders,
   for (auto i = 0u; i < given.boards.size() && i < given.pgpus.size(); ++i)
     gates.push_back(open_gate(given.boards[i], orders.seats[i], exec.on(i)));
   return share_gates{std::move(gates)};
+}
+
+/// Makes the keys of the worker's port; null: it has none.
+std::unique_ptr<port_keys> open_keys(const options& given,
+                                     zmq::context_t& zmq) {
+  if (!given.keys || !binds_tcp(given))
+    return nullptr;
+  auto keys = port_keys::make(zmq);
+  if (!keys)
+    throw std::runtime_error{keys.why().what};
+  return std::move(*keys);
 }
 
 void die_with_parent() {
@@ -302,12 +325,17 @@ int run(const options& given) {
   data.io_thread = 0;
   data.second_port = true;
   data.name = name;
+  auto keys = open_keys(given, zmq);
+  if (keys)
+    data.keys = keys->link();
   auto socket =
       std::make_unique<link_socket>(zmq, data, link_socket::peers::greet);
 
   worker_options own;
   own.name = name;
   own.session = {given.session};
+  if (keys)
+    own.on_client_key = [&](const std::string& key) { keys->admit(key); };
   std::promise<void> connected;
   if (given.sandbox != "off")
     own.on_connected = [&] { connected.set_value(); };
@@ -350,13 +378,16 @@ int run(const options& given) {
                   name);
     ::_exit(1);
   }
+  if (keys)
+    keys->admit(orders->client_key);
   exec->gates() = open_gates(given, *orders, *exec);
   vgpu_actor_options serving;
   serving.vgpu = {given.vgpu};
   serving.session = own.session;
   serving.epoch = {orders->epoch};
   serving.token = orders->token;
-  serving.endpoints = {socket->endpoint(), guest_name, given.host};
+  serving.endpoints = {socket->endpoint(), guest_name, given.host,
+                       keys ? keys->open() : std::string{}};
   serving.dry_run =
       dry_run_process("/proc/self/exe", arguments_of_dry_run(given));
   serving.preparation = [](auto& to, auto session, auto file, auto ring) {
@@ -414,6 +445,8 @@ int main(int argc, char** argv) {
   app.add_option("--bind", given.bind,
                  "Endpoint on which the worker accepts forwarded calls")
       ->required();
+  app.add_flag("--keys", given.keys,
+               "Admit only the session's client at a TCP endpoint, by its key");
   app.add_option("--sandbox", given.sandbox, "auto, or off")
       ->check(CLI::IsMember({"auto", "off"}));
   app.add_option("--host-id", given.host, "Identifier of the node's host")

@@ -151,8 +151,12 @@ keys_to_managers(const key_folder& where, const char* file,
   if (!*joined)
     return pointer{};
   const auto& x = **joined;
-  return pointer{std::make_shared<const link_keys>(
-      keys_for(x.own, x.endpoints, x.manager))};
+  auto known = keys_for(x.own, x.endpoints, x.manager);
+  if (std::ranges::none_of(split_endpoints(endpoints), [&](const auto& each) {
+        return known.listeners.contains(each);
+      }))
+    return pointer{};
+  return pointer{std::make_shared<const link_keys>(std::move(known))};
 }
 
 result<std::string> manager_of_login(const key_folder& where) {

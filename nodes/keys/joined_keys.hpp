@@ -38,8 +38,8 @@ std::string text_of(const joined_keys& keys);
 result<std::optional<joined_keys>> read_joined_keys(const key_folder& where,
                                                     const char* file);
 
-/// Returns the keys for links to managers; null: `endpoints` has no TCP, or
-/// nobody joined. Fails where the file cannot be used.
+/// Returns the keys for links to managers; null: nobody joined at one of these
+/// endpoints. Fails where the file cannot be used.
 result<std::shared_ptr<const link_keys>>
 keys_to_managers(const key_folder& where, const char* file,
                  const std::string& endpoints);

@@ -195,6 +195,8 @@ struct RegisterNode {
   sessions @4 :List(RunningSession);
   sandbox @5 :Text;
   # What workers give up here, and what the host does not let them give up.
+  insecureNetwork @6 :Bool;
+  # Whether its workers listen on a network without keys.
 }
 struct NodeBeat {
   name @0 :Text;
@@ -321,6 +323,9 @@ struct WorkerEndpoints {
   host @2 :Text;
   # The host's boot id and network namespace, by which a client recognises its
   # own host.
+  key @3 :Text;
+  # The public key (Z85) of the worker's TCP port, new in each epoch. Empty: the
+  # port has none.
 }
 struct NextWorker {
   # How the worker of a session reaches the prepared worker of its next place on
@@ -492,6 +497,9 @@ struct StartWorker {
   formerReleased @11 :Bool;
   # Whether the former epoch's worker executes no more calls, so that the node
   # need not wait for its end.
+  clientKey @12 :Text;
+  # The public key (Z85) that the session's client proved to the manager. Only
+  # this key passes at the worker's TCP port, where the port has a key.
 }
 struct PrepareWorker {
   # The node starts a worker for this session in advance. The worker opens its
@@ -574,10 +582,13 @@ struct ResizeSession {
   session @0 :UInt64;
   epoch @1 :UInt64;
   share @2 :Float64;
+  # Zero: nothing but the client's key changes.
   limit @3 :Float64;
   priority @4 :Int32;
   quota @5 :UInt64;
   # Bytes per device.
+  clientKey @6 :Text;
+  # As in StartWorker. Empty: no change.
 }
 
 # -- accounts

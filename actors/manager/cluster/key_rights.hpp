@@ -8,8 +8,9 @@
 namespace vgpu {
 
 /// Returns the message as of whom the key names: with the sender's name that
-/// follows from it, and in a role that it may have. Fails where this principal
-/// may not say that, whatever the peer says that it is.
+/// follows from it, in a role that it may have, and in acquire and adopt with
+/// the key. Fails where this principal may not say that, whatever the peer says
+/// that it is.
 ///
 /// | principal | role in hello | name | may not say |
 /// | --- | --- | --- | --- |

@@ -30,6 +30,7 @@ void session_adoption::handle(const std::string& peer,
   lifecycle_.bind_client(*session, peer);
   auto same_client = session->client == from.from;
   session->client = from.from;
+  session->client_key = x.proven_key;
   session->request = from.request;
   auto has_state = x.suspended && x.epoch == session->epoch;
   if (has_state && !x.process_checkpointed)
@@ -75,6 +76,7 @@ status session_adoption::check_token(const session_record& x,
 void session_adoption::continue_session(session_record& x,
                                         const control::adopt& told,
                                         bool has_state, bool same_client) {
+  admit_client(x);
   switch (x.stage) {
   case session_stage::running:
     placement_.give_lease(x);
@@ -96,6 +98,19 @@ void session_adoption::continue_session(session_record& x,
   case session_stage::starting:
     return; // its lease follows with its worker
   }
+}
+
+/// Tells the worker its client's key, which is not that of the former client if
+/// its user has logged in anew.
+void session_adoption::admit_client(const session_record& x) {
+  if (x.client_key.empty() || !(x.placed() || x.checkpointed))
+    return;
+  control::resize_session out;
+  out.session = x.id;
+  out.epoch = x.epoch;
+  out.share = 0;
+  out.client_key = x.client_key;
+  out_.to_node(x.where.node, std::move(out));
 }
 
 /// Handles a session whose client has its state and could not report it,

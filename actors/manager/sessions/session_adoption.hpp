@@ -48,6 +48,7 @@ private:
   void suspended_unheard(session_record& x, const control::adopt& told);
   void continue_session(session_record& x, const control::adopt& told,
                         bool has_state, bool same_client);
+  void admit_client(const session_record& x);
 
   const manager_options& options_;
   manager_clock& clock_;

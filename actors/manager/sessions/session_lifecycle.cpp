@@ -91,6 +91,7 @@ void session_lifecycle::handle(const std::string& peer,
   }
   fresh.client = from.from;
   fresh.client_peer = peer;
+  fresh.client_key = x.proven_key;
   fresh.request = from.request;
   fresh.retry_at = fresh.displaced_at = clock_.now();
   // It keeps its age among the waiting sessions, because it may have asked a

@@ -157,7 +157,7 @@ void session_placement::start(session_record& x, policy::place where) {
       control::start_worker{x.id, x.vgpu, x.epoch, x.token(), x.where.pgpus,
                             x.largest_quota, x.spec.protection, x.program.name,
                             x.spec.share, x.spec.limit, x.spec.priority,
-                            former_worker_released(x)});
+                            former_worker_released(x), x.client_key});
 }
 
 /// Returns what was asked for, or the share of the smallest pGPU, of which

@@ -20,12 +20,15 @@ result<data::head> head_of(const parcel& in) {
 void forwarded_source::add_to(std::vector<pollfd>& items) {
   first_item_ = items.size();
   socket_->add_to(items);
+  items_ = items.size() - first_item_;
 }
 
 void forwarded_source::note_ready(const std::vector<pollfd>& items,
                                   bool overlooked) {
+  auto changes = std::span{items}.subspan(first_item_ + 1, items_ - 1);
   ready_ = {.messages = overlooked || items[first_item_].revents != 0,
-            .connections = items[first_item_ + 1].revents != 0};
+            .connections = std::ranges::any_of(
+                changes, [](const auto& x) { return x.revents != 0; })};
 }
 
 bool forwarded_source::has_messages(std::vector<pollfd>& items) {

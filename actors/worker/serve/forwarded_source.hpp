@@ -163,6 +163,7 @@ private:
   std::unique_ptr<link_socket> socket_;
   std::function<void()> ring_;
   std::size_t first_item_ = 0;
+  std::size_t items_ = 0;
   readiness ready_;
 
   std::string client_;     // the peer that forwards; empty: none

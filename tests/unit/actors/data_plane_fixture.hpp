@@ -5,6 +5,7 @@
 #include "actors/client/fence.hpp"
 #include "actors/client/guest_codec.hpp"
 #include "actors/client/session_client.hpp"
+#include "actors/link/key_guard.hpp"
 #include "actors/link/system.hpp"
 #include "actors/worker/execute/executor.hpp"
 #include "actors/worker/serve/vgpu_state_actor.hpp"
@@ -21,6 +22,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
+#include <list>
 #include <mutex>
 #include <ostream>
 
@@ -84,12 +86,21 @@ struct running_worker {
   control::worker_endpoints endpoints;
   vgpu_actor actor;
   std::shared_ptr<session_gauges> gauges;
+  port_keys* keys = nullptr; // of its port; null: it has none
+};
+
+/// The port of a worker with keys. Such a worker is a process of its own, and a
+/// ZeroMQ context has one guard.
+struct keyed_port {
+  zmq::context_t zmq{2};
+  std::unique_ptr<port_keys> keys = std::move(*port_keys::make(zmq));
 };
 
 struct world {
   system_config config{2};
   caf::actor_system system{config};
   zmq::context_t zmq{2};
+  std::list<keyed_port> ports;
   inbox in;
   session_area area;
   unique_fd doorbell{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
@@ -101,7 +112,7 @@ struct world {
   std::uint32_t recover_within_ms = 2'000;
   double protect_cost = 2; // percent
   session_owner hub = system.spawn(owner, &in);
-  static constexpr std::uint64_t token = 99;
+  static constexpr std::uint64_t token = 0x9e37'79b9'7f4a'7c15;
   std::vector<caf::strong_actor_ptr> actors{
       caf::actor_cast<caf::strong_actor_ptr>(hub)};
   std::shared_ptr<test::gate> loading = std::make_shared<test::gate>();
@@ -120,6 +131,8 @@ struct world {
   begin_preparation preparation;
   begin_gpu_move gpu_mover;
   busy_poll_limits looks; // for the client as well
+  /// The client's key, which workers admit. Unset: nobody has keys.
+  std::optional<key_pair> client_key;
   std::shared_ptr<std::atomic<bool>> away =
       std::make_shared<std::atomic<bool>>(false);
   // The client ends a worker on its own host, which would be this process.
@@ -161,6 +174,7 @@ struct world {
     options.state_memory = state_memory;
     options.state_dir = state_dir;
     options.busy_poll = looks;
+    options.key = client_key;
     actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(
         spawn_session_client(system, zmq, options, unique_fd{ends[1]}, hub)));
     capnp::MallocMessageBuilder message;
@@ -212,10 +226,17 @@ struct world {
     bind.name = "worker";
     bind.io_thread = 0;
     bind.second_port = true;
-    auto socket = std::make_unique<link_socket>(zmq, bind);
     running_worker out;
+    if (client_key) {
+      out.keys = ports.emplace_back().keys.get();
+      out.keys->admit(client_key->open);
+      bind.keys = out.keys->link();
+    }
+    auto socket =
+        std::make_unique<link_socket>(out.keys ? ports.back().zmq : zmq, bind);
     out.endpoints = {socket->endpoint(), name,
-                     same_host ? host_id() : other_host};
+                     same_host ? host_id() : other_host,
+                     out.keys ? out.keys->open() : std::string{}};
     out.gauges = std::make_shared<session_gauges>();
     out.actor = spawn_vgpu_actor(
         system,

@@ -18,9 +18,10 @@ namespace vgpu::test {
 /// last.
 class talker {
 public:
-  talker(zmq::context_t& zmq, link_options::form as, std::string endpoint)
+  talker(zmq::context_t& zmq, link_options::form as, std::string endpoint,
+         std::shared_ptr<const link_keys> keys = nullptr)
       : binds_(as == link_options::form::bind),
-        socket_(zmq, options(as, std::move(endpoint))) {}
+        socket_(zmq, options(as, std::move(endpoint), std::move(keys))) {}
 
   struct heard {
     data::head head;
@@ -95,8 +96,10 @@ private:
   using clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds patience{120'000};
 
-  static link_options options(link_options::form as, std::string endpoint) {
+  static link_options options(link_options::form as, std::string endpoint,
+                              std::shared_ptr<const link_keys> keys) {
     link_options out;
+    out.keys = std::move(keys);
     out.as = as;
     out.endpoint = std::move(endpoint);
     out.name = "talker";

@@ -41,7 +41,7 @@ lease some_lease() {
   out.vgpu = {4};
   out.epoch = {5};
   out.node = "a";
-  out.worker = {"tcp://127.0.0.1:9", "@x", "boot/net"};
+  out.worker = {"tcp://127.0.0.1:9", "@x", "boot/net", std::string(40, 'k')};
   out.token = 0xfedc'ba98'7654'3210;
   out.quota = 99;
   out.devices = {facts(), facts()};
@@ -57,7 +57,7 @@ std::vector<body> one_of_each() {
                      2,   "cpu",   86, locality::any,    {8},  {9}, 1500,
                      2500};
   program prog{"a.out", 42, "host", "me"};
-  worker_endpoints where{"ipc://x", "guest", "host"};
+  worker_endpoints where{"ipc://x", "guest", "host", std::string(40, 'k')};
   session_load load{
       {1}, {2}, 3, 4, 5, 6, 7, 8, {11, 12, 13, 14, 15, 16}, 17, {18, 19, -1}};
   session_load last{{18}, {19}, 3, 4, 5, 6, 7, 8, {20, 21, 22, 23, 24, 25}, 0};
@@ -70,7 +70,8 @@ std::vector<body> one_of_each() {
                     12,
                     {{1, "cpu", facts(), pgpu_health::lost, "equal", 5000}},
                     {{{1}, {2}, {3}, {0, 1}, where, 99, 0.5, 0.75, -2}},
-                    "seccomp"},
+                    "seccomp",
+                    true},
       node_beat{"a", 3, {load}, {last}},
       worker_started{{1}, {2}, where, 5, "failed"},
       worker_exited{{1}, {2}, "signal 9", true},
@@ -86,7 +87,8 @@ std::vector<body> one_of_each() {
                    0.25,
                    0.5,
                    7,
-                   true},
+                   true,
+                   std::string(40, 'k')},
       stop_worker{{1}, {2}, "why"},
       acquire{spec, prog, 61'000},
       adopt{{1},
@@ -116,7 +118,7 @@ std::vector<body> one_of_each() {
       done{},
       set_vgpu{{1}, 0.5, 0.75, 4, true, -6},
       set_policy{"a", 1, "fixed", 7000},
-      resize_session{{1}, {2}, 0.5, 0.75, -5, 6},
+      resize_session{{1}, {2}, 0.5, 0.75, -5, 6, std::string(40, 'k')},
       suspend_vgpu{{3}, true},
       resume_vgpu{{4}},
       migrate_vgpu{{5}, "b", 2},

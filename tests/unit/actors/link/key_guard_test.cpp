@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_permitted_key_passes_and_names_the_sender) {
   BOOST_REQUIRE(comes(a, b, [&] { return !a.received.empty(); }));
   auto who = a.received.front()->who();
   BOOST_REQUIRE(who);
-  BOOST_TEST((*who == principal{principal::kind::node, "a", {}}));
+  BOOST_TEST((*who == principal{principal::kind::node, "a", {}, known.open}));
   a.say(a.received.front()->peer());
   BOOST_REQUIRE(comes(a, b, [&] { return !b.received.empty(); }));
   BOOST_TEST(!b.received.front()->who());

@@ -25,8 +25,9 @@ struct keyed_cluster : cluster {
   }
 };
 
+const std::string client_key(40, 'c');
 const principal a_node{principal::kind::node, "a", {}};
-const principal a_tenant{principal::kind::tenant, "t", "t"};
+const principal a_tenant{principal::kind::tenant, "t", "t", client_key};
 const principal an_admin{principal::kind::admin, "chief", "chief"};
 const principal a_newcomer{principal::kind::newcomer, "token-1", "t"};
 
@@ -123,6 +124,55 @@ BOOST_AUTO_TEST_CASE(only_an_admin_commands) {
   greet_as(an_admin, "c", "command/1", role::command);
   say_as(an_admin, "c", "command/1", control::shutdown{}, 1);
   BOOST_TEST(dead(chief));
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_and_its_client_learn_each_others_keys) {
+  greet_as(a_node, "n-a", "node/a", role::node);
+  say_as(a_node, "n-a", "node/a", inventory("a"), 1);
+  greet_as(a_tenant, "t", "client/1", role::client);
+  acquire asks{{}, {"prog", 9, "h", "me"}};
+  asks.proven_key = std::string(40, 'x'); // nobody believes it
+  say_as(a_tenant, "t", "client/1", asks, 5);
+  auto order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->client_key == client_key);
+  auto where = endpoints("a");
+  where.key = std::string(40, 'w');
+  say_as(a_node, "n-a", "node/a",
+         worker_started{order->session, order->epoch, where, 77, {}});
+  auto got = leased("t", 5);
+  BOOST_REQUIRE(got);
+  BOOST_TEST(got->worker.key == where.key);
+  // Its next client has logged in anew.
+  tell(chief, std::make_shared<const link_event>(
+                  link_event{link_event::kind::down, "t"}));
+  auto later = a_tenant;
+  later.name = "u";
+  later.key = std::string(40, 'd');
+  greet_as(later, "u", "client/2", role::client);
+  say_as(later, "u", "client/2", adoption(*got), 6);
+  auto told = take<resize_session>(out, "n-a");
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->first.client_key == later.key);
+  BOOST_TEST(told->first.share == 0);
+  got = leased("u", 6);
+  BOOST_REQUIRE(got);
+  BOOST_TEST(got->worker.key == where.key);
+  // Its next epoch is of another worker, with another key.
+  say_as(a_node, "n-a", "node/a",
+         worker_exited{got->session, got->epoch, "signal 9", false});
+  advance(std::chrono::seconds{1});
+  order = ordered("a");
+  BOOST_REQUIRE(order);
+  BOOST_TEST(order->client_key == later.key);
+}
+
+BOOST_AUTO_TEST_CASE(a_session_without_a_key_is_as_before) {
+  join("a");
+  auto got = open("a");
+  BOOST_TEST(got.worker.key.empty());
+  claim(got);
+  BOOST_TEST(!take<resize_session>(out, "n-a"));
 }
 
 BOOST_AUTO_TEST_CASE(a_newcomer_only_enrolls) {

@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(a_worker_reads_its_epoch_and_token_from_its_input) {
   auto& what = children->starts[0].what;
   BOOST_TEST(what.input_later);
   BOOST_TEST(what.quota == 1 * gib);
-  BOOST_TEST(children->inputs[children->starts[0].tag] == "1 4711 0\n");
+  BOOST_TEST(children->inputs[children->starts[0].tag] == "1 4711 0 none\n");
   std::string line;
   for (auto& x : what.argv)
     line += x + " ";
@@ -301,6 +301,36 @@ BOOST_AUTO_TEST_CASE(a_session_is_resized_where_it_runs) {
   // An order of another epoch is not for this worker.
   manager_says(resize_session{{1}, {2}, 1, 1, 0, gib});
   BOOST_TEST((*board)->look(0).claim.share == 0.5);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_learns_its_clients_key) {
+  join();
+  const std::string first(40, 'a'), second(40, 'b'), third(40, 'c');
+  auto what = order();
+  what.client_key = first;
+  manager_says(what);
+  auto tag = children->starts.at(0).tag;
+  BOOST_TEST(children->inputs[tag] == "1 4711 0 " + first + "\n");
+  tell(chief, child_started{tag, 1234, {}});
+  // The worker has not said hello yet. A change of the client leaves the rest.
+  manager_says(resize_session{{1}, {1}, 0.25, 0.5, 3, 2 * gib});
+  manager_says(resize_session{{1}, {1}, 0, 1, 0, 0, second});
+  worker_says(worker_hello{{1}, {1}, where(), {}});
+  auto told = take<resize_session>(to_workers, "w");
+  BOOST_REQUIRE(told);
+  BOOST_CHECK(
+      (told->first == resize_session{{1}, {1}, 0.25, 0.5, 3, 2 * gib, second}));
+  auto board = share_board::open(
+      unique_fd{::dup(children->starts.at(0).what.descriptors.at(0))});
+  BOOST_REQUIRE(board.ok());
+  BOOST_TEST((*board)->look(0).claim.share == 0.25);
+  manager_says(resize_session{{1}, {1}, 0, 1, 0, 0, third});
+  told = take<resize_session>(to_workers, "w");
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->first.client_key == third);
+  BOOST_TEST(told->first.share == 0);
+  BOOST_TEST((*board)->look(0).claim.share == 0.25);
+  BOOST_TEST(children->quotas[tag] == 2 * gib);
 }
 
 BOOST_AUTO_TEST_CASE(a_pgpus_policy_is_set_and_reported) {
@@ -403,7 +433,7 @@ BOOST_AUTO_TEST_CASE(a_worker_is_prepared_and_gets_its_orders_later) {
   BOOST_TEST(!heard<worker_started>());
   manager_says(order(5));
   BOOST_TEST(children->starts.size() == 1u);
-  BOOST_TEST(children->inputs[tag] == "5 4711 0\n");
+  BOOST_TEST(children->inputs[tag] == "5 4711 0 none\n");
   worker_says(worker_hello{{1}, {5}, where(), {}});
   auto started = heard<worker_started>();
   BOOST_REQUIRE(started);
@@ -490,14 +520,14 @@ BOOST_AUTO_TEST_CASE(a_session_that_returns_waits_for_its_former_pgpu) {
   ends(first, "signal 9");
   BOOST_REQUIRE(children->starts.size() == 3u);
   auto third = children->starts[2].tag;
-  BOOST_TEST(children->inputs[third] == "3 4711 0\n");
+  BOOST_TEST(children->inputs[third] == "3 4711 0 none\n");
   tell(chief, child_started{third, 1236, {}});
   worker_says(worker_hello{{1}, {3}, where(), {}});
   // The late end of the second process takes nothing from the third.
   ends(second, "signal 9");
   manager_says(order(4, {0}));
   ends(third, "signal 9");
-  BOOST_TEST(children->inputs[children->starts.at(3).tag] == "4 4711 0\n");
+  BOOST_TEST(children->inputs[children->starts.at(3).tag] == "4 4711 0 none\n");
 }
 
 BOOST_AUTO_TEST_CASE(a_session_that_waits_to_return_can_be_stopped) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests a manager, a node and commands with keys, as users run them.
-# Usage: keyed_cluster.sh PROGRAMS CUDA_PROGRAM
+# Usage: keyed_cluster.sh PROGRAMS EXAMPLES
 set -euo pipefail
-bin=$1 program=$2
+bin=$1 program=$2/vector_add heat=$2/heat
 work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-keys.XXXXXX")
 export XDG_RUNTIME_DIR=$work TMPDIR=$work VGPU_KEYS=$work/nobody
 unset VGPU_MANAGER
@@ -113,7 +113,7 @@ expect 3 as thief "$bin/vgpu" login "$wrong"
 expect 0 as node "$bin/vgpu" node join "$(token node)" --name a
 expect 1 as node timeout 60 "$bin/vgpu-node" --name b --manager "$endpoint" \
   --run-dir "$work/run" --device cpu
-as node "$bin/vgpu-node" --name a --manager "$endpoint" \
+as node "$bin/vgpu-node" --name a --manager "$endpoint" --bind 127.0.0.1 \
   --run-dir "$work/run" --device cpu 2>"$work/node.log" &
 node=$!
 node_is() { # STATE
@@ -131,6 +131,45 @@ charged() {
     (.[0].vm | startswith($vm))' >/dev/null
 }
 until_true charged
+
+# Calls cross the network by the key of its worker, also after its worker died.
+export VGPU_TRANSPORT=forwarded
+heat_for() { # MILLISECONDS-A-LINE
+  as tenant "$bin/vgpu" run -- "$heat" 60 96 20 "$1"
+}
+heat_for 0 >"$work/undisturbed" 2>"$work/program.log" ||
+  fail "no forwarded program runs"
+worker() {
+  as admin "$bin/vgpu" status --json | jq -e '.vgpus[].sessions[] |
+    select(.state == "running" and .calls > 0) | .worker_pid'
+}
+kill_worker() {
+  while kill -0 "$heated" 2>/dev/null; do
+    worker >"$work/pid" 2>"$work/err" || continue
+    tr '\0' ' ' <"/proc/$(<"$work/pid")/cmdline" >"$work/command" || continue
+    kill -KILL "$(<"$work/pid")" && return
+  done
+  return 1
+}
+# On a slow machine a short program may end first.
+for pause in 300 3000 30000; do
+  heat_for "$pause" >"$work/disturbed" 2>"$work/program.log" &
+  heated=$!
+  killed=
+  if kill_worker; then killed=yes; fi
+  wait "$heated" || fail "the program lost its vGPU"
+  cmp "$work/undisturbed" "$work/disturbed" || fail "other results"
+  [[ -z $killed ]] || break
+done
+[[ -n $killed ]] || fail "no worker could be killed"
+grep -q -e '--bind tcp://127.0.0.1:\* .*--keys' "$work/command" ||
+  fail "the worker had no key: $(<"$work/command")"
+replaced() {
+  as admin "$bin/vgpu" events --json | jq -es 'flatten |
+    any(.kind == "session-replaced")'
+}
+until_true replaced
+unset VGPU_TRANSPORT
 
 expect 0 as owner "$bin/vgpu" keys list --json
 jq -e --arg endpoint "$endpoint" '.endpoint == $endpoint and
