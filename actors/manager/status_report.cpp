@@ -97,6 +97,7 @@ json describe_nodes(const status_view& view) {
                    {"state", name_of(node.state)},
                    {"draining", node.draining},
                    {"sandbox", node.sandbox},
+                   {"insecure_network", node.insecure_network},
                    {"pgpus", std::move(pgpus)}});
   }
   return out;
@@ -127,8 +128,9 @@ json describe_vgpus(const status_view& view) {
 }
 
 status_node copy_of(const node_record& x) {
-  status_node out{x.info.name, x.info.host, x.info.pid,    x.state,
-                  x.draining,  {},          x.info.sandbox};
+  status_node out{
+      x.info.name, x.info.host, x.info.pid,     x.state,
+      x.draining,  {},          x.info.sandbox, x.info.insecure_network};
   for (const auto& each : x.info.pgpus)
     out.pgpus.push_back({each.ordinal, each.backend, each.facts.name,
                          each.facts.total_memory, each.state, each.policy,
@@ -149,6 +151,7 @@ status_report::status_report(const manager_options& options,
 status_view_ptr status_report::view() const {
   status_view out;
   out.endpoint = options_.endpoint;
+  out.insecure_network = options_.insecure_network;
   out.placement = options_.placement_name;
   out.incarnation = peers_.incarnation();
   out.term = numbers_.right().term;
@@ -167,6 +170,7 @@ status_view_ptr status_report::view() const {
 std::string to_json(const status_view& x) {
   return to_line({{"manager",
                    {{"endpoint", x.endpoint},
+                    {"insecure_network", x.insecure_network},
                     {"placement", x.placement},
                     {"incarnation", x.incarnation},
                     {"leads", true},

@@ -37,6 +37,7 @@ struct status_node {
   bool draining = false;
   std::vector<status_pgpu> pgpus;
   std::string sandbox{};
+  bool insecure_network = false;
 };
 
 /// Holds a copy of all that the status shows. Composing a large cluster's
@@ -44,6 +45,7 @@ struct status_node {
 /// does it with this copy.
 struct status_view {
   std::string endpoint;
+  bool insecure_network = false;
   std::string placement;
   std::uint64_t incarnation = 0;
   std::uint64_t term = 0;

@@ -68,6 +68,9 @@ void add_up(CLI::App& app, job& todo) {
                   "address on which workers accept calls from other hosts; "
                   "`ipc` accepts calls from this host only")
       ->capture_default_str();
+  sub->add_flag("--insecure-network", x->insecure_network,
+                "listen on a network without keys; then everybody who reaches "
+                "it controls the cluster");
   sub->add_option("--lost-after", x->lost_after_ms,
                   "milliseconds without a heartbeat after which a node is lost")
       ->check(CLI::Range(20, 3'600'000));
@@ -79,7 +82,7 @@ void add_up(CLI::App& app, job& todo) {
   sub->footer("Returns when all nodes have joined. Examples:\n"
               "  vgpu up\n"
               "  vgpu up --nodes 3 --gpus-per-node 2 --memory 1GiB\n"
-              "  vgpu up --listen tcp://10.0.0.1:7070 --bind 10.0.0.1\n"
+              "  vgpu up --listen tcp://127.0.0.1:7070 --bind 127.0.0.1\n"
               "`vgpu down` stops it.");
   sub->callback([x, &todo] { todo = [x] { return up(*x); }; });
 }

@@ -44,6 +44,8 @@ void print_node(const json& node, bool detail) {
   std::cout << "node " << text(node.at("name")) << "  "
             << text(node.at("state")) << "  process " << node.at("pid") << "\n";
   // An older manager or node says nothing about it.
+  if (node.value("insecure_network", false))
+    std::cout << "  WARNING: its workers listen on a network without keys\n";
   if (detail && !node.value("sandbox", "").empty())
     std::cout << "  sandbox: " << text(node.at("sandbox")) << "\n";
   for (const auto& pgpu : node.at("pgpus"))
@@ -116,6 +118,9 @@ int status(const show_options& x) {
             << static_cast<std::uint64_t>(
                    all.at("manager").at("uptime").get<double>())
             << " s\n";
+  if (all.at("manager").value("insecure_network", false))
+    std::cout << "WARNING: everybody who reaches the manager controls this "
+                 "cluster; it has no keys (--insecure-network)\n";
   for (const auto& node : all.at("nodes"))
     print_node(node, x.detail);
   for (const auto& vgpu : all.at("vgpus"))

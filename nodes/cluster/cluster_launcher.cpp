@@ -286,6 +286,8 @@ std::vector<std::string> manager_command(const cluster_options& x) {
                                x.run_dir};
   if (!x.listen.empty())
     out.insert(out.end(), {"--listen", x.listen});
+  if (x.insecure_network)
+    out.emplace_back("--insecure-network");
   if (x.lost_after_ms != 0)
     out.insert(out.end(), {"--lost-after", std::to_string(x.lost_after_ms)});
   if (x.end_when_idle_ms != 0)
@@ -323,6 +325,8 @@ std::vector<std::string> node_command(const cluster_options& x,
                                x.capability,
                                "--bind",
                                x.bind};
+  if (x.insecure_network)
+    out.emplace_back("--insecure-network");
   if (!x.worker.empty())
     out.insert(out.end(), {"--worker", x.worker});
   return out;

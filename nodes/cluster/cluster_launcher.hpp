@@ -25,6 +25,8 @@ struct cluster_options {
   std::string listen;
   /// Holds the value of vgpu-node's --bind.
   std::string bind = "ipc";
+  /// Says that manager and workers may listen on a network without keys.
+  bool insecure_network = false;
   /// Holds the value of vgpu-manager's --lost-after. 0: its default.
   std::uint32_t lost_after_ms = 0;
   /// Holds the value of vgpu-manager's --client-grace. 0: its default.

@@ -35,6 +35,7 @@ struct options {
   std::string memory = "4GiB";
   std::string worker = sibling("vgpu-worker");
   std::string sandbox = "auto";
+  bool insecure_network = false;
   inventory_options inventory;
   std::string metrics;
   daemon_ties ties;
@@ -64,6 +65,9 @@ void describe(CLI::App& app, options& x) {
                  "the address or interface on which workers accept calls from "
                  "other hosts; `ipc` accepts calls from this host only")
       ->capture_default_str();
+  app.add_flag("--insecure-network", x.insecure_network,
+               "let workers accept calls from other hosts without keys; then "
+               "whoever is in between reads and changes them");
   app.add_option("--sandbox", x.sandbox,
                  "what workers may do: `auto` gives up all rights that this "
                  "host lets them give up; `off` keeps those of the node, for a "
@@ -79,6 +83,7 @@ void describe(CLI::App& app, options& x) {
   app.footer(
       "Examples:\n"
       "  vgpu-node --name a\n"
+      "  vgpu node join TOKEN --name b\n"
       "  vgpu-node --name b --manager tcp://10.0.0.1:7070 --bind 10.0.0.2\n"
       "VGPU_LOG=error|warn|info|debug sets the level of the log on stderr.\n"
       "On SIGTERM or SIGINT the node leaves the cluster, which moves its "
@@ -114,6 +119,26 @@ status check_bind(zmq::context_t& zmq, const std::string& bind) {
   } catch (const zmq::error_t& e) {
     return refuse(e.what());
   }
+  return {};
+}
+
+/// Fails where workers would listen on a network without keys, unless that is
+/// wanted. Then it is told each time.
+status check_network(const options& x, bool has_keys) {
+  if (has_keys || x.bind == "ipc" || !leaves_host(tcp_at(x.bind)))
+    return {};
+  if (!x.insecure_network)
+    return fault{fault_kind::refused,
+                 "--bind " + x.bind +
+                     ": other hosts reach it, and this node has no key for " +
+                     x.manager +
+                     ". Run `vgpu keys init` and `vgpu token node` on the "
+                     "manager's host and `vgpu node join` here, or give "
+                     "--insecure-network where you trust everybody on the "
+                     "network"};
+  spdlog::warn("--insecure-network: whoever reaches workers at {}, or is in "
+               "between, can read and change what programs do",
+               x.bind);
   return {};
 }
 
@@ -235,8 +260,12 @@ int serve(options x) {
   if (!keys)
     return complain(keys.why().what);
   what.keyed = *keys != nullptr;
+  what.insecure_network =
+      !what.keyed && x.bind != "ipc" && leaves_host(tcp_at(x.bind));
   zmq::context_t zmq;
   if (auto good = check_bind(zmq, x.bind); !good)
+    return complain(good.why().what);
+  if (auto good = check_network(x, what.keyed); !good)
     return complain(good.why().what);
   system_config config;
   caf::actor_system system{config};

@@ -38,6 +38,7 @@ struct options {
   std::string etcd;
   std::int64_t lease_s = 2;
   std::string etcd_prefix = "/vgpu/";
+  bool insecure_network = false;
   daemon_ties ties;
 };
 
@@ -50,6 +51,9 @@ void describe(CLI::App& app, options& x) {
   app.add_option("--listen", x.listen,
                  "endpoint to listen on: tcp://HOST:PORT or ipc://PATH "
                  "(default: manager.sock in the run directory)");
+  app.add_flag("--insecure-network", x.insecure_network,
+               "listen on a network without keys; then everybody who reaches "
+               "the endpoint controls the cluster");
   app.add_option("--run-dir", x.run_dir, "directory of its files")
       ->capture_default_str();
   app.add_option("--store", x.store_path,
@@ -108,6 +112,7 @@ void describe(CLI::App& app, options& x) {
   describe(app, x.ties);
   app.footer(
       "Example, for nodes on other hosts:\n"
+      "  vgpu keys init tcp://10.0.0.1:7070\n"
       "  vgpu-manager --listen tcp://10.0.0.1:7070\n"
       "One of two, on different hosts:\n"
       "  vgpu-manager --listen tcp://10.0.0.1:7070 --etcd "
@@ -157,6 +162,25 @@ int complain(const std::string& what) {
   return 1;
 }
 
+/// Fails where everybody on a network could be the manager's peer, unless that
+/// is wanted. Then it is told each time.
+status check_network(const options& x, bool has_keys) {
+  if (has_keys || !leaves_host(x.listen))
+    return {};
+  if (!x.insecure_network)
+    return fault{fault_kind::refused,
+                 "--listen " + x.listen +
+                     ": other hosts reach it, and there are no keys. Run "
+                     "`vgpu keys init " +
+                     x.listen +
+                     "` first, or give --insecure-network where you trust "
+                     "everybody on the network"};
+  spdlog::warn("--insecure-network: everybody who reaches {} controls this "
+               "cluster, and nothing is encrypted",
+               x.listen);
+  return {};
+}
+
 int serve(options x) {
   // Each node, client and command has a connection.
   constexpr std::uint64_t most_connections = 1 << 20;
@@ -192,12 +216,15 @@ int serve(options x) {
   where.as = link_options::form::bind;
   where.endpoint = x.listen;
   where.name = "manager";
+  if (auto good = check_network(x, *keys != nullptr); !good)
+    return complain(good.why().what);
   if (*keys)
     where.keys = (*keys)->link();
   auto link = spawn_link(system, zmq, where);
   if (!link)
     return complain(link.why().what);
   auto how = options_of(x, link->endpoint, *placement);
+  how.insecure_network = leaves_host(x.listen) && !*keys;
   if (*keys)
     how.enroll = (*keys)->enroller();
   auto brain =

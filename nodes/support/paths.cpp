@@ -87,6 +87,17 @@ status check_endpoint(const std::string& endpoint) {
   return {};
 }
 
+bool leaves_host(const std::string& endpoint) {
+  if (!endpoint.starts_with(tcp))
+    return false;
+  auto rest = std::string_view{endpoint}.substr(tcp.size());
+  auto host = rest.substr(0, rest.rfind(':'));
+  // Who binds gives an address or an interface. No interface can have a name
+  // that begins as such an address does and be a valid one as well.
+  return !host.starts_with("127.") && host != "lo" && host != "localhost" &&
+         host != "[::1]";
+}
+
 std::vector<std::string> split_endpoints(const std::string& list) {
   std::vector<std::string> out;
   for (std::size_t begin = 0; begin <= list.size();) {

@@ -28,6 +28,10 @@ bool somebody_listens(const std::string& endpoint);
 /// Returns a fault that says what is wrong with an endpoint's form.
 status check_endpoint(const std::string& endpoint);
 
+/// Returns whether who listens on this endpoint can be reached from other
+/// hosts.
+bool leaves_host(const std::string& endpoint);
+
 /// Splits a list of endpoints at its commas.
 std::vector<std::string> split_endpoints(const std::string& list);
 

@@ -275,6 +275,15 @@ case_endpoints() {
     expect 1 "$vgpu" up --run-dir "$work/run" --device cpu --bind "$endpoint"
     refused_briefly "--bind"
   done
+  # Networks are for clusters with keys. All addresses of a host are its own.
+  for endpoint in 'tcp://*:17070' tcp://0.0.0.0:17070; do
+    VGPU_KEYS=$work/none expect 1 "$build/bin/vgpu-manager" \
+      --run-dir "$work/run" --listen "$endpoint"
+    refused_briefly "vgpu keys init.*--insecure-network"
+    VGPU_KEYS=$work/none expect 1 "$vgpu" up --run-dir "$work/run" \
+      --device cpu --listen "$endpoint"
+    refused_briefly "vgpu keys init.*--insecure-network"
+  done
   # Without `vgpu run`, the client takes some seconds to give up.
   for endpoint in nonsense tcp://host:99999; do
     VGPU_MANAGER=$endpoint LD_LIBRARY_PATH=$build/lib expect 9 "$guest" exit 0

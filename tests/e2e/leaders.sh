@@ -118,7 +118,7 @@ start_all_hosts() {
   for name in x y; do
     endpoint_of[$name]=tcp://10.99.0.$number:7070
     VGPU_LOG=info on "${host_of[$name]}" "$build/bin/vgpu-manager" \
-      --listen "${endpoint_of[$name]}" --etcd "$etcd" \
+      --listen "${endpoint_of[$name]}" --insecure-network --etcd "$etcd" \
       </dev/null >>"$work/out/manager-$name" 2>&1 &
     pid_of[$name]=$!
     number=5

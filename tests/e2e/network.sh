@@ -61,13 +61,14 @@ declare -A pid_on=()
 
 start_manager() {
   on manager "$build/bin/vgpu-manager" --listen "$manager_endpoint" \
+    --insecure-network \
     </dev/null >>"$work/out/manager" 2>&1 &
   pid_on[manager]=$!
 }
 
 start_node() { # NAME NUMBER
   on "$1" "$build/bin/vgpu-node" --name "$1" --manager "$manager_endpoint" \
-    --bind "10.99.0.$2" --device cpu </dev/null >>"$work/out/node-$1" 2>&1 &
+    --bind "10.99.0.$2" --insecure-network --device cpu </dev/null >>"$work/out/node-$1" 2>&1 &
   pid_on[$1]=$!
 }
 

@@ -24,6 +24,8 @@ namespace vgpu {
 struct manager_options {
   /// Holds the endpoint where the manager listens, for the status.
   std::string endpoint;
+  /// Tells whether it listens on a network without keys, for the status.
+  bool insecure_network = false;
   std::chrono::milliseconds beat_every{100};
   policy::liveness_options liveness;
   policy::restart_options restart;

@@ -553,4 +553,14 @@ BOOST_AUTO_TEST_CASE(endpoints_of_several_managers_are_checked) {
               std::vector<std::string>{"tcp://h:1", "ipc:///x"}));
 }
 
+BOOST_AUTO_TEST_CASE(only_loopback_and_files_stay_on_the_host) {
+  for (auto stays : {"ipc:///x", "tcp://127.0.0.1:1", "tcp://127.9.0.1:*",
+                     "tcp://lo:*", "tcp://localhost:1", "tcp://[::1]:1"})
+    BOOST_TEST(!leaves_host(stays), stays);
+  for (auto leaves :
+       {"tcp://10.0.0.1:1", "tcp://*:1", "tcp://0.0.0.0:1", "tcp://eth0:*",
+        "tcp://h:1", "tcp://[::]:1", "tcp://12.7.0.1:1", "tcp://lo1:*"})
+    BOOST_TEST(leaves_host(leaves), leaves);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
