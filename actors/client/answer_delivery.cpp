@@ -26,7 +26,7 @@ bool answer_delivery::deliver(const data::answer& x,
   if (!place(x, payload))
     return false;
   const auto& area = *opened_.area;
-  area.note_digest(x.call, x.digest);
+  area.note_result(x.call, x.digest, payload);
   area.answer(x.slot, x.call, x.result, x.value);
   return x.slot != 0;
 }

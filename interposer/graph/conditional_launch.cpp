@@ -151,12 +151,12 @@ CUresult conditional_launch::begin(stream& in) {
 void conditional_launch::ask(const conditional_work& x) {
   asked_ = &x;
   auto& side = *lane_->side;
-  value_ =
-      here().begin(call::read{{side.wire},
-                              {x.on->word(), 0, 0},
-                              {sizeof(std::uint32_t), 1, 1},
-                              {lane_->value.offset(), sizeof(std::uint32_t)}},
-                   side.device(), lane_->value_slot);
+  constexpr auto bytes = sizeof(std::uint32_t);
+  value_ = here().begin_read(call::read{{side.wire},
+                                        {x.on->word(), 0, 0},
+                                        {bytes, 1, 1},
+                                        {lane_->value.offset(), bytes}},
+                             side.device(), bytes, lane_->value_slot);
   side.worked(value_.call);
   (void)host_calls().add_turn(side, lane_->turn_slot, shared_from_this());
 }

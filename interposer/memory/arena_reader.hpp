@@ -37,12 +37,10 @@ struct read_part {
 /// Requests a part, whose bytes come to this offset of the arena.
 inline ticket begin_read(stream& in, const read_part& what,
                          std::uint64_t offset) {
-  auto x =
-      here().begin(call::read{{in.wire},
-                              box_of(what.from),
-                              what.size,
-                              {offset, what.size.width * what.size.height}},
-                   in.device());
+  auto bytes = what.size.width * what.size.height;
+  auto x = here().begin_read(
+      call::read{{in.wire}, box_of(what.from), what.size, {offset, bytes}},
+      in.device(), bytes);
   in.worked(x.call);
   return x;
 }

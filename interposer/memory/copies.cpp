@@ -275,10 +275,10 @@ CUresult to_pinned(stream& in, const end& to, const end& from,
   for (std::uint64_t at = 0; at < size.width; at += part.width) {
     part.width = std::min(part_bytes, size.width - at);
     auto into = moved(to.at, at, 0, 0);
-    auto x = s.begin(
+    auto x = s.begin_read(
         call::read_host{
             {in.wire}, box_of(into), box_of(moved(from.at, at, 0, 0)), part},
-        in.device());
+        in.device(), part.width * part.height * part.depth);
     in.worked(x.call);
     if (async)
       writes_under_way().add(x, into.address,

@@ -150,6 +150,27 @@ public:
     return {slot, number};
   }
 
+  /// Appends a call that will be answered, and that brings so many bytes. Few
+  /// bytes are kept in the log as well, where it is kept for a replay.
+  template <class Call>
+  ticket begin_read(const Call& x, std::uint8_t device, std::uint64_t bytes) {
+    return begin_read(x, device, bytes, slots_.take(idle_));
+  }
+
+  /// Does so in a slot that the caller keeps.
+  template <class Call>
+  ticket begin_read(const Call& x, std::uint8_t device, std::uint64_t bytes,
+                    slot_index slot) {
+    static_assert(Call::kind == call::answer::sync);
+    auto room = bytes <= kept_result_bytes && area_.is_journalled()
+                    ? static_cast<std::uint32_t>(bytes)
+                    : 0;
+    auto number = call::append(
+        log_, x, wire_[device], slot, room, [](auto&&) {}, idle_);
+    tell_tracer(x, device, number);
+    return {slot, number};
+  }
+
   /// Appends a call that will be answered in a slot that the caller keeps.
   template <class Call>
   ticket begin(const Call& x, std::uint8_t device, slot_index slot) {

@@ -46,6 +46,10 @@ inline constexpr std::uint32_t max_message_words = 8192;
 inline constexpr std::uint64_t max_record =
     sizeof(record_header) + 8ull * max_message_words + max_payload;
 
+/// A record of a call that reads at most this many bytes has a payload of zeros
+/// for them, so that a replay can tell how its own result differs.
+inline constexpr std::uint32_t kept_result_bytes = 256;
+
 /// The log gives its memory back to the kernel in multiples of this many bytes.
 inline constexpr std::uint64_t segment_bytes = std::uint64_t{1} << 20;
 /// The log's memory is populated in pieces of this many bytes, so that many

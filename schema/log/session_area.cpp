@@ -426,24 +426,41 @@ void session_area::answer(slot_index index, call_number call, CUresult result,
     wake_all(s.state);
 }
 
-void session_area::note_digest(call_number call,
-                               std::uint32_t digest) const noexcept {
+bool session_area::is_journalled() const noexcept {
+  return header().protection_level.load(std::memory_order_acquire) !=
+         static_cast<std::uint32_t>(protection::none);
+}
+
+void session_area::note_result(
+    call_number call, std::uint32_t digest,
+    std::span<const std::byte> result) const noexcept {
   auto& header = this->header();
   auto kept = [&] {
-    return header.protection_level.load(std::memory_order_acquire) !=
-               static_cast<std::uint32_t>(protection::none) &&
+    return is_journalled() &&
            call.value >= header.trimmed.load(std::memory_order_acquire);
   };
   if (digest == 0 || call.value % 8 != 0 || !kept() ||
       call.value >= header.tail.load(std::memory_order_acquire))
     return;
   auto* at = log_data() + (call.value & (log_capacity_ - 1));
-  auto& word = reinterpret_cast<record_header*>(at)->digest;
+  auto& head = *reinterpret_cast<record_header*>(at);
+  auto& word = head.digest;
+  if (word.load() != 0)
+    return;
+  // The program may change these at any time, but the log is its own.
+  auto words = std::min<std::size_t>(head.message_words, max_message_words);
+  auto* room = at + sizeof(record_header) + 8 * words;
+  auto keeps = !result.empty() && result.size() <= kept_result_bytes &&
+               head.payload_bytes == result.size();
+  if (keeps)
+    std::memcpy(room, result.data(), result.size());
   std::uint32_t none = 0;
-  if (word.compare_exchange_strong(none, digest) && !kept())
-    // The record was trimmed meanwhile. Everything beyond the tail must be
-    // zero.
-    word.compare_exchange_strong(digest, 0);
+  if (!word.compare_exchange_strong(none, digest) || kept())
+    return;
+  // The record was trimmed meanwhile. Everything beyond the tail must be zero.
+  if (keeps)
+    std::memset(room, 0, result.size());
+  word.compare_exchange_strong(digest, 0);
 }
 
 void session_area::call_host(slot_index index,

@@ -323,6 +323,8 @@ public:
   }
   /// Sets `covered`: a snapshot covers all calls before `position`.
   void publish_covered(std::uint64_t position) const noexcept;
+  /// Returns whether calls stay in the log until a snapshot covers them.
+  bool is_journalled() const noexcept;
   /// Makes the log be trimmed as it is executed, from now on. Returns false if
   /// that was so already.
   bool lower_protection() const noexcept;
@@ -332,9 +334,12 @@ public:
   /// Answers the slot if it waits for this call, and wakes its thread.
   void answer(slot_index index, call_number call, CUresult result,
               std::uint64_t value) const noexcept;
-  /// Sets the digest of a call's answer in the log. It has no effect where the
-  /// log does not hold that call any more, or has a digest for it.
-  void note_digest(call_number call, std::uint32_t digest) const noexcept;
+  /// Sets the digest of a call's answer in the log, and keeps the answer's
+  /// bytes where the record's payload has room for exactly these
+  /// (kept_result_bytes). It has no effect where the log does not hold that
+  /// call any more, or has a digest for it.
+  void note_result(call_number call, std::uint32_t digest,
+                   std::span<const std::byte> result) const noexcept;
   /// Lets a host function run: waiting → called. A repetition has no effect.
   void call_host(slot_index index, call_number call) const noexcept;
   /// Appends text that begins at byte `position` of everything that the session

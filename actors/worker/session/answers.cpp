@@ -27,14 +27,13 @@ result<landing> mapped_answers::land(call::arena_range range,
 }
 
 bool mapped_answers::keeps_digests() const {
-  return area_->header().protection_level.load(std::memory_order_relaxed) !=
-         static_cast<std::uint32_t>(protection::none);
+  return area_->is_journalled();
 }
 
 void mapped_answers::deliver(const waiter& who, CUresult result,
-                             std::uint64_t value, const landing&, std::uint64_t,
-                             std::uint32_t digest) {
-  area_->note_digest(who.call, digest);
+                             std::uint64_t value, const landing& what,
+                             std::uint64_t, std::uint32_t digest) {
+  area_->note_result(who.call, digest, what.bytes);
   answer(who, result, value);
 }
 
@@ -43,9 +42,9 @@ landing mapped_answers::land_host(device_address address, std::uint64_t bytes) {
 }
 
 void mapped_answers::deliver_host(const waiter& who, CUresult result,
-                                  device_address, const landing&,
+                                  device_address, const landing& what,
                                   std::uint32_t digest) {
-  area_->note_digest(who.call, digest);
+  area_->note_result(who.call, digest, what.bytes);
   answer(who, result, 0);
 }
 

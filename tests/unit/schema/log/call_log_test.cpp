@@ -42,6 +42,53 @@ BOOST_AUTO_TEST_CASE(records_come_in_order_with_their_payload) {
   BOOST_TEST(!reader.next()->has_value());
 }
 
+/// Returns the record at this position, as a replay reads it.
+static record record_at(const session_area& area, std::uint64_t position,
+                        std::vector<std::uint64_t>& scratch) {
+  auto* at = area.log_data() + (position & (area.log_capacity() - 1));
+  auto got = parse_record({at, std::size_t{1} << 12}, position, scratch);
+  BOOST_REQUIRE((got.ok() && got->has_value()));
+  return **got;
+}
+
+BOOST_AUTO_TEST_CASE(a_short_result_is_kept_where_the_record_has_room) {
+  program.header().protection_level =
+      static_cast<std::uint32_t>(protection::journal);
+  auto empty = [](auto) {};
+  auto kept = call::append(writer, call::read{}, 0, 1, 4, empty, {});
+  auto without = call::append(writer, call::read{}, 0, 1, 0, empty, {});
+  auto longer = call::append(writer, call::read{}, 0, 1, 8, empty, {});
+  std::vector<std::byte> result{std::byte{1}, std::byte{2}, std::byte{3},
+                                std::byte{4}};
+  for (auto call : {kept, without, longer})
+    server.note_result(call, 77, result);
+  // The program has the first one, whatever comes later.
+  std::vector<std::byte> later{4, std::byte{9}};
+  server.note_result(kept, 78, later);
+  std::vector<std::uint64_t> scratch;
+  auto got = record_at(server, kept.value, scratch);
+  BOOST_TEST(got.digest == 77u);
+  BOOST_TEST(std::ranges::equal(got.payload, result));
+  got = record_at(server, without.value, scratch);
+  BOOST_TEST(got.digest == 77u);
+  BOOST_TEST(got.payload.empty());
+  got = record_at(server, longer.value, scratch);
+  BOOST_TEST(got.digest == 77u);
+  BOOST_TEST(std::ranges::count(got.payload, std::byte{0}) == 8);
+}
+
+BOOST_AUTO_TEST_CASE(an_unprotected_log_keeps_no_result) {
+  auto call = call::append(writer, call::read{}, 0, 1, 4, [](auto) {}, {});
+  program.header().protection_level =
+      static_cast<std::uint32_t>(protection::none);
+  std::vector<std::byte> result{4, std::byte{9}};
+  server.note_result(call, 77, result);
+  std::vector<std::uint64_t> scratch;
+  auto got = record_at(server, call.value, scratch);
+  BOOST_TEST(got.digest == 0u);
+  BOOST_TEST(std::ranges::count(got.payload, std::byte{0}) == 4);
+}
+
 BOOST_AUTO_TEST_CASE(an_uncommitted_record_holds_up_those_behind_it) {
   auto place = writer.reserve(2, 0, {});
   append(call::device_sync{});
