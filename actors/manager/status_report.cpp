@@ -118,6 +118,7 @@ json describe_vgpus(const status_view& view) {
                {"protection", name_of(x.spec.protection)},
                {"recover_within", x.spec.recover_within_ms / 1000.0},
                {"protect_cost", x.spec.protect_cost},
+               {"on_divergence", name_of(x.spec.on_divergence)},
                {"sessions", json::array()}};
     entry["sessions"].push_back(describe_session(x, used));
   }

@@ -24,6 +24,7 @@ json to_json(const control::specification& x) {
           {"snapshot_ms", x.snapshot_ms},
           {"recover_within_ms", x.recover_within_ms},
           {"protect_cost", x.protect_cost},
+          {"on_divergence", static_cast<unsigned>(x.on_divergence)},
           {"group", x.group},
           {"capability", x.capability}};
 }
@@ -52,6 +53,9 @@ control::specification spec_from_json(const json& x) {
   out.snapshot_ms = x.value("snapshot_ms", out.snapshot_ms);
   out.recover_within_ms = x.value("recover_within_ms", out.recover_within_ms);
   out.protect_cost = x.value("protect_cost", out.protect_cost);
+  auto divergence = x.value("on_divergence", 0u);
+  if (divergence <= static_cast<unsigned>(control::divergence::error))
+    out.on_divergence = static_cast<control::divergence>(divergence);
   out.group = x.value("group", out.group);
   out.capability = x.value("capability", out.capability);
   return out;

@@ -77,7 +77,11 @@ void print_vgpu(const json& vgpu, bool detail) {
             << vgpu.at("priority") << "  memory "
             << (vgpu.at("memory") == 0u ? "by share"
                                         : show_size(vgpu.at("memory")))
-            << "  protection " << text(vgpu.at("protection")) << "\n";
+            << "  protection " << text(vgpu.at("protection"));
+  // A manager of an earlier release does not know it.
+  if (detail && vgpu.contains("on_divergence"))
+    std::cout << "  on divergence " << text(vgpu.at("on_divergence"));
+  std::cout << "\n";
   for (const auto& session : vgpu.at("sessions")) {
     std::cout << "  session " << session.at("id") << "  "
               << text(session.at("state")) << "  epoch " << session.at("epoch");

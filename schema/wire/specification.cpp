@@ -142,6 +142,7 @@ bool read_word(const std::string& text, const std::string_view (&words)[n],
 }
 
 constexpr std::string_view protections[] = {"none", "journal", "snapshot"};
+constexpr std::string_view divergences[] = {"continue", "error"};
 constexpr std::string_view localities[] = {"local-first", "local-only", "any"};
 
 using spec = specification;
@@ -197,6 +198,13 @@ constexpr specification_field fields[] = {
      "percent of its time that snapshots for recover-within may take",
      [](spec& to, text x) { return read(x, to.protect_cost, 0.0, 100.0); },
      [](const spec& x) { return show(x.protect_cost); }},
+    {"on-divergence", "VGPU_ON_DIVERGENCE", "continue or error",
+     "when a lost GPU's work, done again, gives other results than the program "
+     "has read",
+     [](spec& to, text x) {
+       return read_word(x, divergences, to.on_divergence);
+     },
+     [](const spec& x) { return std::string{name_of(x.on_divergence)}; }},
     {"node", "VGPU_NODE", "a name of 1 to 32 letters, digits, - or _",
      "only on this node",
      [](spec& to, text x) { return read_name(x, to.node); },
@@ -302,6 +310,10 @@ std::string show_capability(std::uint16_t x) {
 
 const char* name_of(protection x) noexcept {
   return protections[static_cast<unsigned>(x)].data();
+}
+
+const char* name_of(divergence x) noexcept {
+  return divergences[static_cast<unsigned>(x)].data();
 }
 
 std::span<const specification_field> specification_fields() {

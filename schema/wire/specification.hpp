@@ -19,6 +19,13 @@ enum class protection : std::uint16_t { none, journal, snapshot };
 /// Returns the name that users know.
 const char* name_of(protection x) noexcept;
 
+/// Says what happens when a replay gives other results than the program has
+/// read: the program goes on with the state of the replay, or gets an error.
+enum class divergence : std::uint16_t { go_on, error };
+
+/// Returns the name that users know.
+const char* name_of(divergence x) noexcept;
+
 /// Says whether placement prefers or requires the program's own host.
 enum class locality : std::uint16_t { local_first, local_only, any };
 
@@ -64,6 +71,7 @@ struct specification {
   /// Limits the time that snapshots take for that, in percent of all time. With
   /// 0, none is taken for it.
   double protect_cost = 2;
+  divergence on_divergence = divergence::go_on;
   /// Names the group. Processes of one group are placed together where they
   /// fit, so that they can share memory. 0: the process is in no group.
   std::uint64_t group = 0;
@@ -91,6 +99,7 @@ struct specification {
     f(x.capability, WIRE_MEMBER(Capability));
     f(x.recover_within_ms, WIRE_MEMBER(RecoverWithinMs));
     f(x.protect_cost, WIRE_MEMBER(ProtectCost));
+    f(x.on_divergence, WIRE_MEMBER(OnDivergence));
   }
 };
 
@@ -124,6 +133,11 @@ template <>
 struct vgpu::wire_enum<vgpu::control::protection> {
   static constexpr auto last = control::protection::snapshot;
   static constexpr auto what = "protection level";
+};
+template <>
+struct vgpu::wire_enum<vgpu::control::divergence> {
+  static constexpr auto last = control::divergence::error;
+  static constexpr auto what = "answer to a divergence";
 };
 template <>
 struct vgpu::wire_enum<vgpu::control::locality> {

@@ -301,6 +301,14 @@ struct Specification {
   # The time in which the session recovers from the loss of its worker.
   protectCost @18 :Float64 = 2;
   # The largest part of the time that snapshots take for that, in percent.
+  onDivergence @19 :Divergence = continue;
+}
+enum Divergence {
+  # What happens when a replay gives other results than the program has read.
+  continue @0;
+  # The program continues, with the state of the replay.
+  error @1;
+  # The program gets an error.
 }
 enum Locality {
   # Whether the program's own host is preferred, required or neither.

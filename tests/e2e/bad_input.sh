@@ -132,6 +132,7 @@ declare -A bad_values=(
   [snapshot-every]='0|0.049|49ms|86401|86400001ms|-1|10min|nan|s|ms|1h|inf'
   [recover-within]='0|0.049|49ms|86401|86400001ms|-1|10min|nan|s|ms|1h|inf'
   [protect-cost]='-1|100.1|nan|inf|2%|little|1e3'
+  [on-divergence]='fail|Error|continue,error|0|no'
   [node]='a b|../x|a/b|a.b|nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn|ü|*'
   [pgpu]='-1|1024|first|0.5|4294967296|1,2'
   [backend]='amd|CPU|cpu,nvidia|cpu |cuda'

@@ -46,6 +46,8 @@ const std::map<std::string, values> examples{
       {"", "0", "49ms", "86401", "-1", "10min", "nan", "s"}}},
     {"protect-cost",
      {{"0", "0.5", "2", "100"}, {"", "-1", "101", "nan", "2%", "little"}}},
+    {"on-divergence",
+     {{"continue", "error"}, {"", "fail", "Error", "continue,error"}}},
     {"wait",
      {{"0", "no", "1.5", "1000000", "forever"}, {"-1", "1000001", "never"}}},
     {"idle-after",
