@@ -19,7 +19,7 @@ void replay_report::begin(const range& what, bool replays) noexcept {
 }
 
 void replay_report::note(const data::progress& x) {
-  if (phase_ == phase::replaying && x.received >= range_.until) {
+  if (phase_ == phase::replaying && x.received >= range_.until && !x.compares) {
     phase_ = phase::replayed;
     tell_replayed(x.calls);
   }

@@ -194,6 +194,7 @@ data::attach session_client::make_attach(std::uint64_t answers_seen) const {
   x.restore = state ? state->bytes : 0;
   x.charged = charged_before_;
   x.process_checkpointed = is_process_away(phase_);
+  x.on_divergence = parts_->opened.specification.on_divergence;
   each_waiting(*parts_->opened.area, [&](slot_index index, call_number call) {
     x.waiting.push_back({call, index});
   });
@@ -264,7 +265,8 @@ void session_client::on_message(const data::head& head,
   }
 }
 
-/// Reports that a replay's results differ from those that the program got.
+/// Reports that a replay's results differ from those that the program got, and
+/// ends the session where it must not go on with them.
 void session_client::report_difference(const data::differs& x) {
   std::string calls;
   for (auto call : x.calls)
@@ -274,13 +276,16 @@ void session_client::report_difference(const data::differs& x) {
       "replay-differs",
       reports.program() + " on vGPU " +
           std::to_string(parts_->lease.current().vgpu.value) +
-          ": a replay's result differs from the one that the program got, in "
-          "call number " +
+          ": a replay's result differs from the one that the program got, or "
+          "cannot be compared, in call number " +
           calls + (x.total > x.calls.size() ? " and others" : "") + " (" +
-          std::to_string(x.total) +
-          " in all); a kernel of it gives another result each time");
+          std::to_string(x.total) + " in all)" +
+          (x.first.empty() ? "" : "; in " + shown(x.first.substr(0, 300))));
   event.calls = x.total;
   reports.tell(std::move(event));
+  if (x.fails)
+    lose_session("a replay differs from what it has read, and on-divergence is "
+                 "error");
 }
 
 // -- checkpoints --------------------------------------------------------------

@@ -118,6 +118,9 @@ result<head> decode(std::span<const std::uint64_t> words) {
     return fault{fault_kind::corrupt,
                  std::string{"a malformed data-plane message: "} +
                      x.getDescription().cStr()};
+  } catch (const wire_codec::bad_value& x) {
+    return fault{fault_kind::corrupt,
+                 std::string{"a malformed data-plane message: "} + x.what()};
   }
 }
 

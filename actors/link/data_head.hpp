@@ -6,6 +6,7 @@
 #include "schema/log/session_area.hpp"
 #include "schema/wire/message_fields.hpp"
 #include "schema/wire/next_worker.hpp"
+#include "schema/wire/specification.hpp"
 
 #include <cstdint>
 #include <span>
@@ -40,6 +41,7 @@ struct attach {
   bool process_checkpointed = false;
   /// Tells whether the client opens the program's files for the worker.
   bool opens_files = false;
+  control::divergence on_divergence = control::divergence::go_on;
 
   static void fields(auto& x, auto&& f) {
     f(x.token, WIRE_MEMBER(Token));
@@ -50,6 +52,7 @@ struct attach {
     f(x.adopt, WIRE_MEMBER(Adopt));
     f(x.process_checkpointed, WIRE_MEMBER(ProcessCheckpointed));
     f(x.opens_files, WIRE_MEMBER(OpensFiles));
+    f(x.on_divergence, WIRE_MEMBER(OnDivergence));
     f(x.waiting, WIRE_MEMBER(Waiting));
   }
 };
@@ -88,6 +91,9 @@ struct progress {
   std::uint64_t served_calls = 0;   // that this worker itself has executed
   std::uint64_t served_ns = 0;      // for which it was busy with them
   std::uint64_t device_ns = 0;      // for which its devices worked
+  /// Tells whether the worker still compares the results of a replay, and so
+  /// answers nothing.
+  bool compares = false;
 
   static void fields(auto& x, auto&& f) {
     f(x.received, WIRE_MEMBER(Received));
@@ -101,6 +107,7 @@ struct progress {
     f(x.served_calls, WIRE_MEMBER(ServedCalls));
     f(x.served_ns, WIRE_MEMBER(ServedNs));
     f(x.device_ns, WIRE_MEMBER(DeviceNs));
+    f(x.compares, WIRE_MEMBER(Compares));
   }
 };
 struct attached {
@@ -245,9 +252,13 @@ struct state_part {
 struct differs {
   std::vector<std::uint64_t> calls; // the first few
   std::uint64_t total = 0;
+  bool fails = false; // the program must get an error for it
+  std::string first;  // how the first short result differs; may be empty
 
   static void fields(auto& x, auto&& f) {
     f(x.total, WIRE_MEMBER(Total));
+    f(x.fails, WIRE_MEMBER(Fails));
+    f(x.first, WIRE_MEMBER(First));
     f(x.calls, WIRE_MEMBER(Calls));
   }
 };

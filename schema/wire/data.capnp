@@ -159,6 +159,10 @@ struct Differs {
   # The first few call numbers.
   total @1 :UInt64;
   # The number of such calls since this worker began.
+  fails @2 :Bool;
+  # Whether the program gets an error for it (Wire.Divergence).
+  first @3 :Text;
+  # How the first short result differs, for people. Empty: only digests tell.
 }
 
 struct Attach {
@@ -184,6 +188,8 @@ struct Attach {
   opensFiles @8 :Bool;
   # Whether the last descriptor is a socket at which the client opens files of
   # the program for the worker.
+  onDivergence @9 :Wire.Divergence;
+  # What the program gets when the replay gives other results than it has read.
 }
 struct Waiting {
   call @0 :UInt64;
@@ -222,6 +228,9 @@ struct Progress {
   # For how long it was busy with them.
   deviceNs @11 :UInt64;
   # For how long its devices worked.
+  compares @12 :Bool;
+  # Whether the worker still compares the results of a replay, and answers
+  # nothing before it has.
 }
 struct Answer {
   number @0 :UInt64;

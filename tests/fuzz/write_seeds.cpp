@@ -68,11 +68,13 @@ void write_log(const fs::path& dir) {
 
 void write_heads(const fs::path& dir) {
   data::body bodies[] = {
-      data::attach{.token = 1, .waiting = {{{8}, 3}, {{16}, 4}}},
+      data::attach{.token = 1,
+                   .waiting = {{{8}, 3}, {{16}, 4}},
+                   .on_divergence = control::divergence::error},
       data::calls{8, 800},
       data::keepalive{800, 7},
       data::detach{},
-      data::progress{.received = 800, .executed = 8},
+      data::progress{.received = 800, .executed = 8, .compares = true},
       data::attached{{.received = 80}},
       data::answer{.number = 1,
                    .call = {8},
@@ -80,6 +82,7 @@ void write_heads(const fs::path& dir) {
                    .where = data::answer::place::arena,
                    .at = 64},
       data::refused{"another epoch"},
+      data::differs{{8}, 1, true, "call 8"},
       data::join{99},
       data::prepare{7},
       data::prepared{"its images are too large"}};

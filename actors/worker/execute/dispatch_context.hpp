@@ -41,6 +41,14 @@ struct dispatch_context {
   /// session.
   bool is_replayed() const { return what.end <= session.replay_until; }
 
+  /// Returns the result that the program got of this call, of so many bytes.
+  earlier_result earlier(std::uint64_t bytes) const {
+    earlier_result out{what.digest, {}};
+    if (bytes <= kept_result_bytes && what.payload.size() == bytes)
+      out.bytes.assign(what.payload.begin(), what.payload.end());
+    return out;
+  }
+
   /// Records that a copy or memset was enqueued. Programs expect a synchronous
   /// one, which uses the legacy stream, to be done before anything that they
   /// enqueue next, even in streams that do not wait for the legacy stream.

@@ -47,7 +47,7 @@ status answer_facts(dispatch_context& on, module_id id, call::arena_range where,
   auto bytes = std::as_bytes(std::span{facts});
   if (on.is_answered()) {
     if (on.what.digest != 0)
-      on.session.checks->compare(on.what.call, on.what.digest,
+      on.session.checks->compare(on.what.call, {on.what.digest, {}},
                                  fold_digest(row_hash(bytes)));
     return {};
   }

@@ -31,19 +31,51 @@ status read_parts(dispatch_context& on, stream_id stream, device_address from,
   return {};
 }
 
+/// Holds what is needed to compare a result that the program got.
+struct compared_read {
+  std::shared_ptr<replay_checks> checks;
+  std::shared_ptr<session_health> health;
+  std::shared_ptr<answer_sink> sink;
+  call_number call;
+  earlier_result before;
+
+  compared_read(const dispatch_context& on, std::uint64_t bytes)
+      : checks(on.session.checks), health(on.session.health),
+        sink(on.session.sink), call(on.what.call), before(on.earlier(bytes)) {}
+
+  /// Compares the bytes that came. A fault of the program's own is its error,
+  /// and another worker recovers the session from a device that failed.
+  void arrived(CUresult result, std::uint32_t digest,
+               std::span<const std::byte> now) const {
+    if (result == CUDA_SUCCESS)
+      checks->compare(call, before, digest, now);
+    else
+      (void)health->note(*sink, result);
+  }
+};
+
+/// Returns room for bytes that are only compared. Null: there is none.
+std::shared_ptr<std::byte[]> room_to_check(dispatch_context& on,
+                                           std::uint64_t bytes) {
+  auto room = replay_checks::take(on.session.checks, bytes);
+  if (!room)
+    on.session.checks->note_missing(
+        on.what.call, "it was not compared, because the device is too slow");
+  return room;
+}
+
 /// Reads bytes that the program got before, only to compare them.
 status check_read(dispatch_context& on, const call::read& x,
                   std::uint64_t bytes) {
   if (on.what.digest == 0 || bytes == 0)
     return {};
-  auto room = replay_checks::take(on.session.checks, bytes);
+  auto room = room_to_check(on, bytes);
   if (!room)
     return {};
   std::span into{room.get(), bytes};
-  auto arrived = [room, into, checks = on.session.checks, call = on.what.call,
-                  before = on.what.digest](CUresult result) {
-    if (result == CUDA_SUCCESS)
-      checks->compare(call, before, fold_digest(row_hash(into)));
+  auto arrived = [room, into,
+                  compared = compared_read{on, bytes}](CUresult result) {
+    compared.arrived(result, fold_digest(row_hash(into)), into);
   };
   return each_row(x.from, x.size,
                   [&](device_address at, std::uint64_t offset,
@@ -74,17 +106,16 @@ struct host_row {
 status check_host_row(dispatch_context& on, stream_id stream,
                       device_address from, std::uint64_t bytes,
                       const host_row& row) {
-  auto room = replay_checks::take(on.session.checks, bytes);
+  auto room = room_to_check(on, bytes);
   if (!room)
     return {};
   std::span into{room.get(), bytes};
   return on.device().enqueue_read(
       stream, into, from,
-      [room, into, row, checks = on.session.checks, call = on.what.call,
-       before = on.what.digest](CUresult result) {
+      [room, into, row, compared = compared_read{on, bytes}](CUresult result) {
         auto all = row.add(into);
-        if (row.last && result == CUDA_SUCCESS)
-          checks->compare(call, before, fold_digest(all));
+        if (row.last)
+          compared.arrived(result, fold_digest(all), into);
       });
 }
 

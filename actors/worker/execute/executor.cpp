@@ -172,6 +172,9 @@ bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
     (void)health.note(sink, cuda_code(outcome));
     return true;
   }
+  if (what.digest != 0) // the program has a result of it
+    objects_.checks->note_missing(
+        what.call, "it fails when it is made again: " + outcome.why().what);
   if (done.waits || what.slot != 0) {
     spdlog::debug("call {} refused: {}", what.call.value, outcome.why().what);
     sink.answer({what.slot, what.call}, cuda_code(outcome), 0);

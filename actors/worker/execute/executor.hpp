@@ -87,6 +87,19 @@ public:
   replay_differences take_differences() {
     return objects_.checks->take_differences();
   }
+  /// Returns them all, so far.
+  replay_differences replay_differences_so_far() {
+    return objects_.checks->differences();
+  }
+  /// Returns whether a result differs in the replay. Thread-safe.
+  bool replay_differs() const noexcept { return objects_.checks->differs(); }
+  /// Returns whether all results that the executed calls repeat were compared.
+  bool replay_compared() { return objects_.checks->is_idle(); }
+  /// Sets the function to call, on any thread, when that becomes true. Call it
+  /// before the first call.
+  void when_compared(std::function<void()> call) {
+    objects_.checks->when_idle(std::move(call));
+  }
   /// Returns how many calls were executed.
   std::uint64_t calls() const noexcept { return objects_.calls.load(); }
   /// Returns the position before which the log is no longer needed.

@@ -50,7 +50,8 @@ void replay_progress::tell_first_answer() {
 void replay_progress::tell_differences() {
   auto found = exec_.take_differences();
   if (found.total != 0)
-    client_.tell(data::differs{std::move(found.calls), found.total});
+    client_.tell(data::differs{std::move(found.calls), found.total, false,
+                               std::move(found.first)});
 }
 
 std::uint64_t replay_progress::charge() {
@@ -74,7 +75,7 @@ void replay_progress::tell_account() {
 data::progress replay_progress::now() const {
   return {.received = std::max(client_.received(), position_),
           .executed = exec_.executed(),
-          .sticky = exec_.error(),
+          .sticky = compares_ ? CUDA_SUCCESS : exec_.error(),
           .calls = exec_.calls(),
           .answers = client_.answers(),
           .acknowledged = client_.acknowledged(),
@@ -82,7 +83,8 @@ data::progress replay_progress::now() const {
           .busy = busy_.percents(),
           .served_calls = served_calls_,
           .served_ns = count(served_),
-          .device_ns = count(exec_.account().device_time())};
+          .device_ns = count(exec_.account().device_time()),
+          .compares = compares_};
 }
 
 bool replay_progress::is_far() const noexcept {

@@ -48,6 +48,9 @@ public:
   bool is_replaying() const noexcept { return position_ < replay_until_; }
   /// Returns whether a replay is done that was not reported yet.
   bool is_news() const noexcept { return !replay_reported_ && !is_replaying(); }
+  /// Sets whether the replay's results are still being compared, and nothing is
+  /// answered (divergence_guard.hpp).
+  void compares(bool is) noexcept { compares_ = is; }
   /// Reports to the client that the replay is done.
   void tell_replayed();
   /// Reports the first answer after a replay, if that is new.
@@ -91,6 +94,7 @@ private:
   std::chrono::nanoseconds served_{0};
   std::uint64_t told_calls_ = 0; // of served_calls_
   std::chrono::steady_clock::time_point told_at_{};
+  bool compares_ = false;
   bool replay_reported_ = true;
   bool answer_reported_ = true;
   data::progress latest_;

@@ -36,6 +36,7 @@ vgpu_state_actor::vgpu_state_actor(caf::actor_config& cfg,
                  [this] { ring(); }),
       client_(mapped_, forwarded_),
       progress_(*exec_, client_, gauges_->account, gauges_->busy),
+      guard_(*exec_, client_, progress_, [this] { ring(); }),
       zero_copy_(*exec_, forwarded_, silence_, progress_, heartbeats_),
       arrival_(identity_, *exec_, forwarded_, progress_, heartbeats_),
       checkpoint_(identity_, *exec_, progress_, client_, heartbeats_,
@@ -87,11 +88,15 @@ void vgpu_state_actor::act() {
     execute_forwarded();
     if (checkpoint_.phase() == checkpoint_phase::running && zero_copy_.is_due())
       zero_copy_.relay();
+    if (guard_.holds())
+      look_replayed();
+    pause_if_compared();
     checkpoint_.look();
     if (!blocks_driver(checkpoint_.phase()))
       exec_->gates().rest();
     forwarded_.send_answers();
-    progress_.tell_differences();
+    if (!guard_.holds()) // it tells of them itself
+      progress_.tell_differences();
     if (step_ == session_step::out_of_turn) {
       exec_->rest(); // waiting must not count as its work's time
       await_turn();
@@ -106,6 +111,7 @@ void vgpu_state_actor::act() {
   gauges_->busy.forget();
   // The devices' threads may answer until the executor is destroyed.
   exec_.reset();
+  guard_.forget();
   // Nobody can connect to this worker from here on, even while somebody holds
   // it.
   mapped_.close();
@@ -137,8 +143,8 @@ void vgpu_state_actor::wait() {
   mapped_.forget_ready();
   forwarded_.forget_ready();
   auto began = clock::now();
-  auto polls =
-      step_ != session_step::out_of_turn && runs_calls(checkpoint_.phase());
+  auto polls = step_ != session_step::out_of_turn &&
+               runs_calls(checkpoint_.phase()) && guard_.takes_calls();
   if (mapped_.has_client() && polls && ++unpolled_ < rounds_unpolled &&
       poll_log(began))
     return;
@@ -274,7 +280,8 @@ void vgpu_state_actor::publish() {
 // -- calls --------------------------------------------------------------------
 
 bool vgpu_state_actor::takes_calls() const {
-  return !arrival_.is_under_way() && checkpoint_.takes_calls();
+  return !arrival_.is_under_way() && checkpoint_.takes_calls() &&
+         guard_.takes_calls();
 }
 
 /// Executes a call. It may take longer than a client waits for a sign of life,
@@ -320,9 +327,10 @@ void vgpu_state_actor::execute_log() {
   }
 }
 
-/// Returns whether too many answers are under way for further calls.
+/// Returns whether too many answers are under way for further calls. Those that
+/// are held until a replay ends must not stop it.
 bool vgpu_state_actor::answers_congested() const {
-  return forwarded_.answers()->congested(!exec_->may_stop());
+  return !guard_.holds() && forwarded_.answers()->congested(!exec_->may_stop());
 }
 
 void vgpu_state_actor::execute_forwarded() {
@@ -377,7 +385,8 @@ void vgpu_state_actor::look_ahead() {
 
 /// Ends a replay that is done. After a snapshot there may be nothing to replay.
 void vgpu_state_actor::look_replayed() {
-  if (!progress_.is_news())
+  guard_.look();
+  if (!progress_.is_news() || guard_.holds())
     return;
   zero_copy_.end_replay();
   progress_.tell_replayed();

@@ -12,6 +12,7 @@
 #include "actors/worker/serve/calls_ahead.hpp"
 #include "actors/worker/serve/client_channel.hpp"
 #include "actors/worker/serve/client_silence.hpp"
+#include "actors/worker/serve/divergence_guard.hpp"
 #include "actors/worker/serve/forwarded_source.hpp"
 #include "actors/worker/serve/heartbeat_thread.hpp"
 #include "actors/worker/serve/mapped_source.hpp"
@@ -28,7 +29,9 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace vgpu {
 
@@ -59,6 +62,7 @@ using session_done = std::function<void(const std::string& why, bool clean)>;
 ///   mapped_source     calls of a client on this host ┐
 ///   forwarded_source  calls of a client elsewhere    ┴ client_channel
 ///   replay_progress   what is executed, replayed and charged
+///   divergence_guard  answers, until a replay was compared
 ///   zero_copy_relay   what kernels write for a program that only looks
 ///   state_arrival     a state to begin with
 ///   worker_checkpoint a state to end with, and the phases to it
@@ -78,6 +82,10 @@ public:
 
 private:
   using clock = std::chrono::steady_clock;
+  struct postponed_pause {
+    data::checkpoint order;
+    std::vector<unique_fd> files;
+  };
 
   // -- waiting
   void wait();
@@ -99,6 +107,7 @@ private:
   vgpu_place where() const;
   status pause(const data::checkpoint& x, std::vector<unique_fd> files,
                checkpoint_ended ended = {});
+  void pause_if_compared();
   result<vgpu_description> describe() const;
   void describe(const data::state_wanted& x);
   status adopt(packet& hello, const data::attach& x);
@@ -157,12 +166,15 @@ private:
   session_step step_ = session_step::arriving;
   /// Receives the outcome of a pause that came by the mailbox.
   checkpoint_ended pause_ended_;
+  /// Holds the order of a pause that waits until a replay was compared.
+  std::optional<postponed_pause> postponed_;
 
   client_silence silence_;
   mapped_source mapped_;
   forwarded_source forwarded_;
   client_channel client_;
   replay_progress progress_;
+  divergence_guard guard_;
   zero_copy_relay zero_copy_;
   state_arrival arrival_;
   worker_checkpoint checkpoint_;

@@ -68,9 +68,10 @@ void vgpu_state_actor::attach_guest(packet& hello, unique_fd socket) {
     exec_->forget_copies();
   progress_.begin(*x);
   forwarded_.drop_client();
-  exec_->serve(mapped_.log()->answers);
+  exec_->serve(guard_.in_front_of(mapped_.log()->answers, x->on_divergence));
   send_back(data::attached{progress_.now()});
   mapped_.serve(std::move(socket), progress_.position());
+  guard_.begin();
   look_replayed();
 }
 
@@ -171,6 +172,7 @@ void vgpu_state_actor::on(const std::string& peer, const data::attach& x) {
   mapped_.drop_client();
   silence_.renew(clock::now());
   forwarded_.attach(peer, x, progress_.position());
+  exec_->serve(guard_.in_front_of(forwarded_.answers(), x.on_divergence));
   if (!x.process_checkpointed)
     (void)resume();
   if (adopt(x))
@@ -181,6 +183,7 @@ void vgpu_state_actor::begin_replay(const data::attach& by) {
   arrived();
   progress_.begin(by);
   forwarded_.send(attached());
+  guard_.begin();
   look_replayed();
 }
 

@@ -17,7 +17,7 @@ vgpu_phase vgpu_state_actor::phase() const noexcept {
     return vgpu_phase::arriving;
   switch (checkpoint_.phase()) {
   case checkpoint_phase::running:
-    return vgpu_phase::serving;
+    return postponed_ ? vgpu_phase::pausing : vgpu_phase::serving;
   case checkpoint_phase::stopped:
   case checkpoint_phase::checkpointed:
     return vgpu_phase::paused;
@@ -46,7 +46,8 @@ status vgpu_state_actor::pause(const data::checkpoint& x,
   switch (phase()) {
   case vgpu_phase::serving:
     pause_ended_ = std::move(ended);
-    checkpoint_.begin(x, std::move(files));
+    postponed_ = {x, std::move(files)};
+    pause_if_compared();
     return {};
   case vgpu_phase::paused:
     if (ended)
@@ -57,6 +58,16 @@ status vgpu_state_actor::pause(const data::checkpoint& x,
                  "it is not serving, or another checkpoint is under way; ask "
                  "again when it serves"};
   }
+}
+
+/// Begins the checkpoint that was ordered. A state of a replay that may differ
+/// is none of the program's.
+void vgpu_state_actor::pause_if_compared() {
+  if (!postponed_ || guard_.holds())
+    return;
+  auto x = std::move(*postponed_);
+  postponed_.reset();
+  checkpoint_.begin(x.order, std::move(x.files));
 }
 
 // -- describe -----------------------------------------------------------------
@@ -128,6 +139,7 @@ status vgpu_state_actor::adopt(const shared_file& state, bool keeps_file) {
 status vgpu_state_actor::resume() {
   if (is_over())
     return fault{fault_kind::not_ready, "it has ended here"};
+  postponed_.reset();
   checkpoint_.go_on();
   if (auto told = std::exchange(pause_ended_, nullptr))
     told(fault{fault_kind::not_ready, "it was resumed before it stood still"});

@@ -111,6 +111,7 @@ struct world {
   control::protection protect = control::protection::journal;
   std::uint32_t recover_within_ms = 2'000;
   double protect_cost = 2; // percent
+  control::divergence on_divergence = control::divergence::go_on;
   session_owner hub = system.spawn(owner, &in);
   static constexpr std::uint64_t token = 0x9e37'79b9'7f4a'7c15;
   std::vector<caf::strong_actor_ptr> actors{
@@ -122,6 +123,7 @@ struct world {
   std::string state_dir = std::filesystem::temp_directory_path();
   // These apply to workers that start afterwards:
   std::uint32_t drift = 0;
+  CUresult work_error = CUDA_SUCCESS; // with which all work ends
   std::size_t device_count = 1;
   bool watches = false;                    // the devices notice changes
   bool blind = false;                      // the devices refuse peek()
@@ -186,6 +188,7 @@ struct world {
     asked.setSnapshotMs(control::shortest_snapshot_ms);
     asked.setRecoverWithinMs(recover_within_ms);
     asked.setProtectCost(protect_cost);
+    asked.setOnDivergence(static_cast<wire::Divergence>(on_divergence));
     auto flat = capnp::messageToFlatArray(message);
     auto memory = area.descriptors();
     std::vector<int> fds{memory.begin(), memory.end()};
@@ -211,6 +214,7 @@ struct world {
     out->place_variable(variable);
     out->hides_heap = hides_heap;
     out->away = away;
+    out->fail_with(work_error);
     return out;
   }
 
@@ -437,12 +441,19 @@ struct world {
     });
   }
 
+  /// Appends a read of the counter, as the interposer does.
+  call_number begin_read(slot_index slot) {
+    return call::append(log,
+                        call::read{.stream = {legacy_stream},
+                                   .from = {counter, 0, 0},
+                                   .size = {4, 1, 1},
+                                   .to = {4096, 4}},
+                        0, slot, 4, [](auto) {}, {});
+  }
+
   std::uint32_t read_counter() {
-    auto result = ask(call::read{.stream = {legacy_stream},
-                                 .from = {counter, 0, 0},
-                                 .size = {4, 1, 1},
-                                 .to = {4096, 4}});
-    BOOST_TEST((result == CUDA_SUCCESS));
+    begin_read(1);
+    BOOST_TEST((answer_of(1) == CUDA_SUCCESS));
     std::uint32_t value = 0;
     std::memcpy(&value, area.arena().data() + 4096, 4);
     return value;

@@ -209,6 +209,8 @@ public:
   void inject(vgpu::injected_fault) override {
     error_ = CUDA_ERROR_DEVICE_UNAVAILABLE;
   }
+  /// All work ends with this error.
+  void fail_with(CUresult error) { error_ = error; }
 
 private:
   void be_here() const {

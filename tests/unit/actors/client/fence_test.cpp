@@ -210,8 +210,8 @@ BOOST_AUTO_TEST_CASE(a_mapped_workers_message_of_another_epoch_is_dropped) {
   worker.take_client();
   worker.say(3, data::attached{});
   for (std::uint64_t epoch : {2, 4})
-    worker.say(epoch, data::differs{{epoch}, 1});
-  worker.say(3, data::differs{{3}, 1});
+    worker.say(epoch, data::differs{{epoch}, 1, false, {}});
+  worker.say(3, data::differs{{3}, 1, false, {}});
   BOOST_TEST(told("replay-differs"));
   auto events = 0;
   std::lock_guard guard{in.lock};
@@ -288,7 +288,7 @@ BOOST_AUTO_TEST_CASE(a_snapshot_of_another_epoch_or_order_is_not_kept) {
   // The first is of the abandoned order, the second of another worker.
   worker.say(3, write_empty_state(old_file[0].get(), given_up.order));
   worker.say(2, write_empty_state(worker.descriptors[0].get(), order.order));
-  worker.say(3, data::differs{{1}, 1});
+  worker.say(3, data::differs{{1}, 1, false, {}});
   BOOST_TEST(told("replay-differs"));
   BOOST_TEST(newest() == 0u);
   worker.say(3, write_empty_state(worker.descriptors[0].get(), order.order));

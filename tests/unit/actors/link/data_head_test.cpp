@@ -5,10 +5,15 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <capnp/message.h>
 #include <capnp/schema.h>
+#include <capnp/serialize.h>
 
+#include <cstdint>
+#include <cstring>
 #include <set>
 #include <string>
+#include <vector>
 
 BOOST_AUTO_TEST_SUITE(data_heads)
 
@@ -37,6 +42,23 @@ BOOST_AUTO_TEST_CASE(an_answer_keeps_its_place) {
     BOOST_CHECK(std::get<answer>(got->body).where == where);
     BOOST_TEST(std::get<answer>(got->body).number == 3u);
   }
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_wish_is_refused) {
+  vgpu::data::attach x;
+  x.on_divergence = vgpu::control::divergence::error;
+  auto words = vgpu::data::encode({{1}, {2}, x});
+  BOOST_TEST(vgpu::data::decode(words).ok());
+  capnp::FlatArrayMessageReader reader{
+      {reinterpret_cast<const capnp::word*>(words.data()), words.size()}};
+  capnp::MallocMessageBuilder message;
+  message.setRoot(reader.getRoot<vgpu::wire::DataHead>());
+  message.getRoot<vgpu::wire::DataHead>().getAttach().setOnDivergence(
+      static_cast<vgpu::wire::Divergence>(7));
+  auto flat = capnp::messageToFlatArray(message);
+  std::vector<std::uint64_t> unknown(flat.size());
+  std::memcpy(unknown.data(), flat.begin(), 8 * flat.size());
+  BOOST_TEST(!vgpu::data::decode(unknown).ok());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
