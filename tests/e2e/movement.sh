@@ -20,6 +20,8 @@ usage: movement.sh BUILD CASE mapped|forwarded
            one that does not is not
   modules  with modules of PTX: the next worker compiles them before the session
            stands still, and loads them at their addresses afterwards
+  strict   the same with --on-divergence error: the one program gets an error
+           from its next call on, and the other one none
   in_place pinned memory that kernels and program write: snapshotted, migrated
            and suspended (mapped only: where calls are forwarded, what a new
            worker tells of the memory may meet what the program just wrote)
@@ -231,25 +233,51 @@ case_failure() {
   run_mover 1
 }
 
-case_replay() {
+# Counts the workers that replayed this vGPU's calls, or told that they differ.
+workers_with() { # KIND VGPU
+  "$vgpu" events --json </dev/null | jq -s "[.[] | select(.kind == \"$1\"
+    and .vgpu == $2) | .epoch] | unique | length"
+}
+
+told_by() { # COUNT KIND VGPU
+  (($(workers_with "$2" "$3") >= $1))
+}
+
+# Runs a program whose worker is killed at each of these lines, and waits each
+# time for the event of this kind, if there is one. There is no snapshot, so
+# that a replay repeats all that the program has read.
+follow_killed() { # NAME VGPU KIND LINES OPTION... -- PROGRAM ARGUMENT...
+  local name=$1 number=$2 kind=$3 lines_to_kill=" $4 " kills=0
+  shift 4
   on_line() {
-    case $1 in
-      6) until_true kill_its_worker || fail "no worker to kill" ;;
-    esac
+    [[ $lines_to_kill == *" $1 "* ]] || return 0
+    until_true kill_its_worker || fail "no worker to kill"
+    kills=$((kills + 1))
+    [[ $kind == - ]] || until_true told_by "$kills" "$kind" "$number" ||
+      fail "no $kind after death $kills"
   }
-  cluster_up --nodes 1
+  follow_program "$name" "$vgpu" run --protect-cost 0 "$@"
+}
+
+# A program that gives the same results again notices no death.
+replay_is_same() { # OPTION...
   undisturbed undisturbed "$mover" "$rounds" 0
-  follow_program disturbed "$vgpu" run -- "$mover" loose "$rounds" "$pause"
+  follow_killed disturbed 1 session-replayed '6 12 18' "$@" -- "$mover" loose \
+    "$rounds" "$pause"
+  ((program_status == 0)) || fail "it ended with $program_status"
   same undisturbed disturbed || fail "it printed something else"
-  has_event '.kind == "session-replayed"' || fail "nothing was replayed"
   ! has_event '.kind == "replay-differs"' ||
     fail "a deterministic program is said to differ"
-  lines_of_program=$((rounds + 1))
-  replay_differs 2 "$mover" clock "$rounds" "$pause"
+}
+
+case_replay() {
+  cluster_up --nodes 1
+  replay_is_same
+  replay_differs 2 '6 12 18' "$mover" clock "$rounds" "$pause"
   # Two threads of the device add floats in a varying order.
   (($(nproc) == 1)) || {
     lines_of_program=12
-    replay_differs 3 "$guest" floats 12 "$pause"
+    replay_differs 3 6 "$guest" floats 12 "$pause"
   }
 }
 
@@ -290,6 +318,47 @@ case_modules() {
     fail "not all modules that were compiled ahead were loaded so: $ahead"
 }
 
+replay_differs() { # VGPU LINES PROGRAM ARGUMENT...
+  local number=$1 lines_to_kill=$2
+  shift 2
+  follow_killed nondeterministic "$number" replay-differs "$lines_to_kill" \
+    -- "$@"
+  ((program_status == 0)) || fail "it ended with $program_status"
+  await_event ".kind == \"replay-differs\" and .vgpu == $number
+    and .calls >= 1 and (.text | test(\"the program has read\"))" \
+    >"$work/out/event" || fail "no event tells how the replay differs"
+  say "$(jq -r .text "$work/out/event")"
+}
+
+case_strict() {
+  cluster_up --nodes 1
+  replay_is_same --on-divergence error
+  replay_is_error 2 3 "$mover" clock "$rounds" "$pause"
+  replay_is_error 3 8 "$mover" clock "$rounds" "$pause"
+  replay_is_error 4 13 "$mover" clock "$rounds" "$pause"
+  (($(nproc) == 1)) || {
+    lines_of_program=12
+    replay_is_error 5 6 "$guest" floats 12 "$pause"
+  }
+}
+
+replay_is_error() { # VGPU LINE PROGRAM ARGUMENT...
+  local number=$1 line=$2 kind
+  shift 2
+  follow_killed nondeterministic "$number" - "$line" --on-divergence error \
+    -- "$@"
+  ((program_status == 9)) || fail "it ended with $program_status"
+  grep -q cudaErrorDevicesUnavailable "$work/out/nondeterministic.err" ||
+    fail "it got another error: $(<"$work/out/nondeterministic.err")"
+  for kind in replay-differs session-lost; do
+    await_event ".kind == \"$kind\" and .vgpu == $number" >"$work/out/event" ||
+      fail "no $kind of vGPU $number"
+    say "$(jq -r .text "$work/out/event")"
+  done
+  ! has_event ".kind == \"session-replayed\" and .vgpu == $number" ||
+    fail "its replay is said to have been taken"
+}
+
 case_in_place() {
   local program=$build/tests/e2e/zero_copy
   takes_turns=true
@@ -309,17 +378,6 @@ case_in_place() {
     --snapshot-every 50ms -- "$program" "$rounds" 1
   not_noticed
   ((done_moves == 2)) || fail "$done_moves commands of 2 were given"
-}
-
-replay_differs() { # VGPU PROGRAM ARGUMENT...
-  local number=$1
-  shift
-  follow_program nondeterministic "$vgpu" run -- "$@"
-  ((program_status == 0)) || fail "it ended with $program_status"
-  await_event ".kind == \"replay-differs\" and .vgpu == $number
-    and .calls >= 1" >"$work/out/event" ||
-    fail "no event tells that the replay differs"
-  say "$(jq -r .text "$work/out/event")"
 }
 
 run_case "$@"
