@@ -91,30 +91,11 @@ void state_capture::objects() {
                                   x.name, x.address, x.bytes});
 }
 
-result<state_image> state_capture::image(const call::digest& digest,
-                                         std::span<const std::byte> bytes) {
-  state_image out{digest, bytes.size(), {}};
-  auto ok = each_piece(0, bytes.size(), [&](auto at, auto size) -> status {
-    auto chunk = to_.add(at, bytes.subspan(at, size));
-    if (!chunk)
-      return chunk.why();
-    out.chunks.push_back(*chunk);
-    return {};
-  });
-  if (!ok)
-    return ok.why();
-  return out;
-}
-
-bool state_capture::has_image(const call::digest& digest) const {
-  return std::ranges::find(index_.images, digest, &state_image::digest) !=
-         index_.images.end();
-}
-
 result<bool> state_capture::images_on() {
   if (!image_) {
-    auto next = std::ranges::find_if(
-        session_.images, [&](auto& x) { return !has_image(x.first); });
+    auto next = std::ranges::find_if(session_.images, [&](auto& x) {
+      return !written_images_.contains(x.first);
+    });
     if (next == session_.images.end())
       return true;
     image_.emplace(state_image{next->first, next->second.size(), {}});
@@ -132,6 +113,7 @@ result<bool> state_capture::images_on() {
     at += size;
   }
   if (at == image_->bytes) {
+    written_images_.insert(image_->digest);
     index_.images.push_back(std::move(*image_));
     image_.reset();
   }
@@ -144,15 +126,11 @@ status state_capture::images() {
       index_.images.push_back(known);
     return {};
   }
-  for (auto& [digest, bytes] : session_.images) {
-    if (has_image(digest))
-      continue;
-    auto written = image(digest, bytes);
-    if (!written)
-      return written.why();
-    index_.images.push_back(std::move(*written));
-  }
-  return {};
+  for (;;)
+    if (auto done = images_on(); !done)
+      return done.why();
+    else if (*done)
+      return {};
 }
 
 status state_capture::events(device_slot& slot) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -53,10 +54,7 @@ private:
   };
 
   void objects();
-  bool has_image(const call::digest& digest) const;
   status images();
-  result<state_image> image(const call::digest& digest,
-                            std::span<const std::byte> bytes);
   status device_memory(device_slot& slot);
   status placed_memory(device_slot& slot);
   status host_memory();
@@ -76,6 +74,7 @@ private:
   std::vector<piece> batch_{};
   /// Holds the image that images_on() is writing.
   std::optional<state_image> image_{};
+  std::set<call::digest> written_images_{};
 };
 
 } // namespace vgpu
