@@ -358,9 +358,10 @@ void vgpu_state_actor::execute_forwarded() {
     progress_.note();
     forwarded_.send(progress_.latest());
   }
-  // The reads whose answers are too many may wait for what a later call says.
-  if (forwarded_.has_calls() && answers_congested() && holds_lease() &&
-      takes_calls())
+  // The reads whose answers are too many may wait for what a later call says,
+  // where a stream waits for the program.
+  if (!exec_->may_stop() && forwarded_.has_calls() && answers_congested() &&
+      holds_lease() && takes_calls())
     look_ahead();
 }
 
