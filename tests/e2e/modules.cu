@@ -5,22 +5,12 @@
 // launches one. It loads another module every sixth round, or every EVERY
 // rounds (0: never). It prints a line a round, which does not depend on where
 // it runs.
-#include <cstdio>
-#include <cstdlib>
-#include <cuda.h>
-#include <string>
-#include <unistd.h>
-#include <vector>
+#include "../cuda/check.hpp"
 
-static void check(CUresult result, const char* call) {
-  if (result == CUDA_SUCCESS)
-    return;
-  const char* name = "?";
-  cuGetErrorName(result, &name);
-  std::printf("%s: %s\n", call, name);
-  std::exit(1);
-}
-#define CHECK(call) check(call, #call)
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
 
 /// A kernel that adds `step` to the module's variable in a long way.
 static std::string kernel_text(int number, int step) {
@@ -99,6 +89,6 @@ int main(int argc, char** argv) {
     }
     std::printf("%d %zu %u\n", round, modules.size(), sum);
     std::fflush(stdout);
-    usleep(1000 * pause);
+    std::this_thread::sleep_for(std::chrono::milliseconds(pause));
   }
 }
