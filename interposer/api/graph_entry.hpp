@@ -100,7 +100,7 @@ CUresult with_node_of(CUgraphExec handle, CUgraphNode node,
                       const Body& body) noexcept {
   return with_exec(handle, [&](graph_exec& x) -> CUresult {
     auto* original = find_node(node);
-    auto* mine = original == nullptr ? nullptr : x.what->with_id(original->id);
+    auto* mine = original == nullptr ? nullptr : x.what->copy_of(*original);
     if (mine == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
     x.changed();
@@ -122,7 +122,7 @@ CUresult set_exec_work(CUgraphExec exec, CUgraphNode node,
                         Work fresh;
                         auto code = make(x, *w, fresh);
                         if (code == CUDA_SUCCESS)
-                          *w = std::move(fresh);
+                          mine.in->set_work(mine, std::move(fresh));
                         return code;
                       });
 }

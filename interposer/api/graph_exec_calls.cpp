@@ -262,7 +262,7 @@ CUresult CUDAAPI cuGraphExecNodeSetParams(CUgraphExec hGraphExec,
     if (code != CUDA_SUCCESS)
       return code;
     keep_attributes(fresh, mine.what);
-    mine.what = std::move(fresh);
+    mine.in->set_work(mine, std::move(fresh));
     return code;
   });
 }

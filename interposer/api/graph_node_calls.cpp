@@ -383,11 +383,11 @@ namespace {
 /// the same.
 template <class Work, class Make>
 CUresult set_work(CUgraphNode node, const Make& make) noexcept {
-  return with_work<Work>(node, [&](graph_node&, Work& w) {
+  return with_work<Work>(node, [&](graph_node& x, Work&) {
     Work fresh;
     auto code = make(fresh);
     if (code == CUDA_SUCCESS)
-      w = std::move(fresh);
+      x.in->set_work(x, std::move(fresh));
     return code;
   });
 }
@@ -467,7 +467,7 @@ CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode hNode,
     if (code != CUDA_SUCCESS)
       return code;
     keep_attributes(fresh, x.what);
-    x.what = std::move(fresh);
+    x.in->set_work(x, std::move(fresh));
     return code;
   });
 }

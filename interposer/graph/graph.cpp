@@ -85,9 +85,9 @@ graph_node& graph::add(work what, std::span<graph_node* const> after) {
       made->after.push_back(x);
   made->handle = to_handle<CUgraphNode>(graph_nodes().add(
       std::make_unique<node_reference>(node_reference{made.get()})));
-  note(made->what);
   nodes_.push_back(std::move(made));
   order_.clear();
+  note(*nodes_.back());
   return *nodes_.back();
 }
 
@@ -104,9 +104,11 @@ void graph::remove(graph_node& x) {
   std::erase_if(nodes_, [&](auto& each) { return each.get() == &x; });
 }
 
-void graph::note(work& what) {
-  has_memory_ = has_memory_ || interposer::has_memory(what);
-  auto* chosen = std::get_if<conditional_work>(&what);
+void graph::note(graph_node& x) {
+  has_memory_ = has_memory_ || interposer::has_memory(x.what);
+  if (auto* child = std::get_if<child_work>(&x.what); child != nullptr)
+    child->what->child_of = &x;
+  auto* chosen = std::get_if<conditional_work>(&x.what);
   if (chosen == nullptr)
     return;
   has_conditions_ = true;
@@ -185,6 +187,29 @@ graph_node* graph::with_id(std::uint64_t id) const noexcept {
         if (auto* inner = body->with_id(id); inner != nullptr)
           return inner;
   return nullptr;
+}
+
+graph_node* graph::copy_of(const graph_node& original) const {
+  // Copies of one graph in several child nodes have the same ids, so the way
+  // leads through the child nodes.
+  std::vector<std::uint64_t> way{original.id};
+  for (const auto* in = original.in; in != nullptr;) {
+    auto* node = in->child_of;
+    if (node != nullptr)
+      way.push_back(node->id);
+    in = node != nullptr ? node->in : in->outer;
+  }
+  const auto* at = this;
+  for (;;) {
+    auto* found = at->with_id(way.back());
+    way.pop_back();
+    if (found == nullptr || way.empty())
+      return found;
+    auto* child = std::get_if<child_work>(&found->what);
+    if (child == nullptr)
+      return nullptr;
+    at = child->what.get();
+  }
 }
 
 bool graph::has_cycle() const {
@@ -283,7 +308,7 @@ void graph::add_memory_steps(std::vector<memory_step>& out) const {
 
 void graph::set_work(graph_node& x, work what) {
   x.what = std::move(what);
-  note(x.what);
+  note(x);
 }
 
 std::unique_ptr<graph> graph::clone() const {
@@ -413,15 +438,15 @@ std::shared_ptr<const graph> graph_exec::launched() {
   return launched_;
 }
 
-namespace {
-
-CUresult issue_all(const graph_exec& x, stream& in) {
-  for (auto* node : x.what->in_order())
+CUresult issue_all(const graph& x, stream& in) {
+  for (auto* node : x.in_order())
     if (node->enabled)
       if (auto code = issue(node->what, in); code != CUDA_SUCCESS)
         return code;
   return CUDA_SUCCESS;
 }
+
+namespace {
 
 std::vector<memory_step> memory_steps(const graph_exec& x) {
   std::vector<memory_step> out;
@@ -442,15 +467,15 @@ CUresult launch_in_turn(graph_exec& x, stream& in) {
   auto conditional = x.what->has_conditions();
   // No event orders the streams of two contexts.
   if (&in.owner != &x.owner && !conditional)
-    return issue_all(x, in);
+    return issue_all(*x.what, in);
   if (x.ended == nullptr)
     x.ended = make_event(x.owner, CU_EVENT_DISABLE_TIMING);
   else if (auto code =
                x.ended_in == in.wire ? CUDA_SUCCESS : wait(in, *x.ended);
            code != CUDA_SUCCESS)
     return code;
-  if (auto code =
-          conditional ? launch_conditional(x.launched(), in) : issue_all(x, in);
+  if (auto code = conditional ? launch_conditional(x.launched(), in)
+                              : issue_all(*x.what, in);
       code != CUDA_SUCCESS)
     return code;
   if (conditional && is_crowded(in.owner))

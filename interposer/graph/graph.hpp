@@ -79,6 +79,9 @@ public:
   }
   /// Finds the node with this id, here or in a body; null where there is none.
   graph_node* with_id(std::uint64_t id) const noexcept;
+  /// Returns the copy of another graph's node in this clone of that graph, also
+  /// of a node in a child or a body. Null where there is none.
+  graph_node* copy_of(const graph_node& original) const;
   /// Returns the nodes in an order in which each comes after its dependencies,
   /// and otherwise in the order of their addition. Valid until the graph
   /// changes.
@@ -130,6 +133,8 @@ public:
   holder held_by = holder::program;
   /// Points to the graph whose node has this one as a body. Null otherwise.
   graph* outer = nullptr;
+  /// Points to the child node that holds this graph. Null otherwise.
+  graph_node* child_of = nullptr;
   /// Expires with the executable graph of this one. Used only where
   /// is_single().
   std::weak_ptr<const void> instance;
@@ -138,7 +143,7 @@ private:
   std::vector<graph_node*> sorted() const;
   /// Notes that a node may have become one that no other depends on.
   void note_last(graph_node& x);
-  void note(work& what);
+  void note(graph_node& x);
 
   std::vector<std::unique_ptr<graph_node>> nodes_;
   // Empty while the order is not known
@@ -239,7 +244,9 @@ graph* find_graph(CUgraph handle) noexcept;
 /// Finds a node, or null when the handle names none.
 graph_node* find_node(CUgraphNode handle) noexcept;
 
-/// Appends the work of all enabled nodes.
+/// Appends the work of all enabled nodes, in order.
+CUresult issue_all(const graph& x, stream& in);
+/// Launches an executable graph.
 CUresult launch(graph_exec& x, stream& in);
 
 /// Serves cuGraphUpload: prepares the memory that a launch needs.

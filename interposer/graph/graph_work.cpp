@@ -91,13 +91,6 @@ CUresult issue_free(const free_work& x) {
   return CUDA_SUCCESS;
 }
 
-CUresult issue_child(const child_work& x, stream& in) {
-  for (auto* node : x.what->in_order())
-    if (auto code = issue(node->what, in); code != CUDA_SUCCESS)
-      return code;
-  return CUDA_SUCCESS;
-}
-
 } // namespace
 
 CUgraphNodeType type_of(const work& x) noexcept {
@@ -179,7 +172,7 @@ CUresult issue(const work& x, stream& in) {
           [&](const event_record_work& w) { return issue_record(w, in); },
           [&](const event_wait_work& w) { return issue_wait(w, in); },
           [&](const operations_work& w) { return issue_checked(w, in); },
-          [&](const child_work& w) { return issue_child(w, in); },
+          [&](const child_work& w) { return issue_all(*w.what, in); },
           [](const conditional_work&) { return CUDA_ERROR_UNKNOWN; },
           [](const allocation_work& w) { return w.what->allocate(); },
           [](const free_work& w) { return issue_free(w); }},
