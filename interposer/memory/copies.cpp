@@ -398,18 +398,25 @@ CUresult read_in_stream(stream& in, const end& to,
 }
 
 /// Reads for a copy whose bytes the program's memory gets when the stream comes
-/// to it. Where the stream can have no room, a hidden stream reads.
+/// to it. Where there is no room for it, it waits like a driver whose queue is
+/// full. Where that may be in vain, a hidden stream reads: it needs a channel
+/// of the GPU, which streams that wait for it may occupy.
 CUresult read_late(stream& in, const end& to, const end& from,
                    const call::extent& size) {
   auto room = late_copies().room_of(in);
+  while (!room && host_calls().wait_for_an_end())
+    room = late_copies().room_of(in);
   auto parts =
       parts_of_read(to, from, size, room ? room->piece_bytes() : max_payload);
   std::span<const read_part> rest{parts};
-  if (room)
+  while (room) {
     if (auto code = read_in_stream(in, to, room, rest); code != CUDA_SUCCESS)
       return code;
-  if (rest.empty())
-    return CUDA_SUCCESS;
+    if (rest.empty())
+      return CUDA_SUCCESS;
+    if (!host_calls().wait_for_an_end())
+      break;
+  }
   return late_copies().add(in, to.at.address, to.at.address + to.bytes,
                            std::make_unique<late_read>(from, rest));
 }

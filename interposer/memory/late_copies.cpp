@@ -313,7 +313,7 @@ std::shared_ptr<late_room> late_copy_list::room_of(stream& in) {
 
 bool late_copy_list::may_read(std::size_t bytes) {
   constexpr std::size_t most = 128 * mebi;
-  if (reads_.fetch_add(bytes) + bytes <= most)
+  if (reads_.fetch_add(bytes) + bytes <= most || !here().apart())
     return true;
   reads_ -= bytes;
   return false;

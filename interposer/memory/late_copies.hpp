@@ -103,8 +103,9 @@ public:
   /// Returns the stream's room for reads of pending copies, or null where the
   /// rooms of other streams occupy the part of the arena that is for rooms.
   std::shared_ptr<late_room> room_of(stream& in);
-  /// Counts bytes that pending copies read through rooms, while it returns
-  /// true: a worker elsewhere keeps memory for them.
+  /// Counts bytes that pending copies read through rooms. Returns false, and
+  /// counts nothing, where a worker elsewhere would keep too much memory for
+  /// them.
   bool may_read(std::size_t bytes);
   void was_read(std::size_t bytes) noexcept { reads_ -= bytes; }
 

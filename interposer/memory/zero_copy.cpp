@@ -26,10 +26,6 @@ void zero_copy_memory::allocated() noexcept {
   session_part::get().before_wait.arm();
 }
 
-bool zero_copy_memory::apart() const {
-  return here().area().header().host_apart.load() % 2 == 1;
-}
-
 void zero_copy_memory::note(device_address at) {
   std::lock_guard guard{mutex_};
   auto& s = here();
@@ -54,7 +50,7 @@ void zero_copy_memory::note(device_address at) {
 bool zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
   registered().put_changes();
   auto bytes = here().area().host_bytes();
-  auto noted = apart();
+  auto noted = here().apart();
   // Memory of the host that is mapped has other addresses, and is noted
   // already.
   auto out = virtual_memories().any_on_host();
@@ -74,7 +70,7 @@ bool zero_copy_memory::before_launch(std::span<const std::byte> arguments) {
 }
 
 void zero_copy_memory::before_fill(device_address to) {
-  if (!apart())
+  if (!here().apart())
     return;
   note(to);
   tell_if_any();
@@ -92,7 +88,7 @@ void zero_copy_memory::tell_if_any() {
 void zero_copy_memory::tell_now() {
   constexpr std::chrono::milliseconds patience{100};
   auto& own = zero_copy();
-  if (!own.any_.load(std::memory_order_relaxed) || !own.apart())
+  if (!own.any_.load(std::memory_order_relaxed) || !here().apart())
     return;
   std::unique_lock guard{own.mutex_, patience};
   if (guard)

@@ -48,7 +48,6 @@ public:
   void freed(device_address at);
 
 private:
-  bool apart() const;
   void tell();
   void tell_if_any();
 

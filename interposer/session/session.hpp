@@ -254,6 +254,10 @@ public:
   void finish() noexcept;
 
   session_area& area() noexcept { return area_; }
+  /// Tells whether calls are forwarded, because the worker cannot map the log.
+  bool apart() const noexcept {
+    return area_.header().host_apart.load() % 2 == 1;
+  }
   /// Returns the function that runs while a thread waits. It finds a new client
   /// when the old one has ended, and throws session_lost where it cannot.
   const std::function<void()>& idle() const noexcept { return idle_; }

@@ -350,6 +350,19 @@ void host_caller::wait_for_room() {
   });
 }
 
+bool host_caller::wait_for_an_end() {
+  if (runs_host_functions())
+    return false;
+  std::unique_lock guard{mutex_};
+  auto ended = ended_calls_;
+  wait_for_ends(guard, [&] {
+    return ended == ended_calls_ && !pending_calls_.empty() &&
+           std::none_of(pending_calls_.begin(), pending_calls_.end(),
+                        [](auto& x) { return x.second.given_up; });
+  });
+  return ended != ended_calls_;
+}
+
 void host_caller::wait_for_functions() {
   std::unique_lock guard{mutex_};
   wait_for_ends(guard, [this] {

@@ -86,6 +86,12 @@ public:
   /// freed.
   void end_waits_in(std::uint64_t at, std::uint64_t bytes);
 
+  /// Waits until one of the pending calls has ended, like a driver whose queue
+  /// is full. Returns false at once where none is pending, on the thread that
+  /// runs the functions, and while no function has ended for ten seconds: one
+  /// of them may wait for the calling thread.
+  bool wait_for_an_end();
+
   /// Tells whether the program's memory in this range may change before the
   /// pending calls are done: one of them may write there, or waits for the
   /// program, which may write there first.
