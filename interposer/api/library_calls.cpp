@@ -123,17 +123,18 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary* out, const char* fileName,
   return guarded([&] {
     if (out == nullptr || fileName == nullptr)
       return CUDA_ERROR_INVALID_VALUE;
-    if (auto bad = check_options(numLibraryOptions, libraryOptions, true);
-        bad != CUDA_SUCCESS)
-      return bad;
     jit_request how;
     if (auto bad = how.take(jit_use::load, numJitOptions, jitOptions,
                             jitOptionsValues);
         bad != CUDA_SUCCESS)
       return bad;
+    // The driver reads the file before it checks the library's options.
     auto bytes = read_image_file(fileName);
     if (!bytes)
       return cuda_code(bytes.why());
+    if (auto bad = check_options(numLibraryOptions, libraryOptions, true);
+        bad != CUDA_SUCCESS)
+      return bad;
     return load(out, view_image(bytes->data(), bytes->size()), how);
   });
 }

@@ -517,11 +517,11 @@ CUresult virtual_memory::check_access(const CUmemAccessDesc& wanted,
   auto known = device_of(wanted.location).has_value();
   if (!known && at == CU_MEM_LOCATION_TYPE_DEVICE)
     return CUDA_ERROR_INVALID_DEVICE;
-  if (!known && (!is_host(wanted.location) || to.host == 0))
+  // The host has no access to a device's memory, and may be told so.
+  if (!known &&
+      (!is_host(wanted.location) ||
+       (to.host == 0 && wanted.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE)))
     return CUDA_ERROR_NOT_SUPPORTED;
-  // The access of a node is one of memory of nodes alone.
-  if (at == CU_MEM_LOCATION_TYPE_HOST_NUMA && at != to.what.location.type)
-    return CUDA_ERROR_INVALID_VALUE;
   return wanted.flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
                  wanted.flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
                  wanted.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE
@@ -534,6 +534,8 @@ CUresult virtual_memory::check_access(const CUmemAccessDesc& wanted,
 CUresult virtual_memory::give_access(device_address at, mapping& x,
                                      const CUmemAccessDesc& wanted) {
   auto host = memories_.at(x.memory).host;
+  if (is_host(wanted.location) && host == 0)
+    return CUDA_SUCCESS;
   if (is_host(wanted.location)) {
     x.access[the_host] = wanted.flags;
     return protect_view(at, x.bytes, wanted.flags);
@@ -592,12 +594,18 @@ CUresult virtual_memory::access(CUdeviceptr at, CUmemLocation by,
   auto known = mapping_at(at);
   if (known == mappings_.end())
     return CUDA_ERROR_INVALID_VALUE;
-  if (is_host(by) && memories_.at(known->second.memory).host == 0)
-    return CUDA_ERROR_INVALID_DEVICE;
-  auto flags = known->second.access.find(is_host(by) ? the_host : by.id);
-  out = flags == known->second.access.end()
-            ? 0
-            : static_cast<unsigned long long>(flags->second);
+  auto access_of = [&](int who) {
+    auto flags = known->second.access.find(who);
+    return flags == known->second.access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE
+                                               : flags->second;
+  };
+  auto flags = access_of(is_host(by) ? the_host : by.id);
+  // Where the host has no access, driver 580 tells that of the device with the
+  // number in the location, but not for a node of the host.
+  if (by.type == CU_MEM_LOCATION_TYPE_HOST &&
+      flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
+    flags = access_of(by.id);
+  out = static_cast<unsigned long long>(flags);
   return CUDA_SUCCESS;
 }
 

@@ -175,9 +175,12 @@ void refused() {
          CUDA_ERROR_INVALID_VALUE);
   CUlibraryOption preserved = CU_LIBRARY_BINARY_IS_PRESERVED;
   void* yes = number(1);
-  EXPECT(cuLibraryLoadFromFile(&library, "/nowhere", nullptr, nullptr, 0,
-                               &preserved, &yes,
-                               1) == CUDA_ERROR_INVALID_VALUE);
+  auto from_file = [&](const char* name) {
+    return cuLibraryLoadFromFile(&library, name, nullptr, nullptr, 0,
+                                 &preserved, &yes, 1);
+  };
+  EXPECT(from_file("/nowhere") == CUDA_ERROR_FILE_NOT_FOUND);
+  EXPECT(from_file("/proc/self/exe") == CUDA_ERROR_INVALID_VALUE);
 }
 
 } // namespace
