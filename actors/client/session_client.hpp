@@ -80,6 +80,7 @@ private:
   // leases (session_client_leases.cpp)
   void take_lease(const control::lease& lease);
   void resize(std::uint64_t quota);
+  void suspect_again();
   void serve(const control::lease& lease);
   bool pass_fence();
   bool choose_beginning();

@@ -19,10 +19,11 @@ void session_client::take_lease(const control::lease& lease) {
   if (!parts_)
     return;
   auto change = parts_->lease.compare(lease);
-  if (change == session_lease::change::quota)
+  if (change == session_lease::change::quota) {
     resize(lease.quota);
-  else if (change == session_lease::change::place &&
-           phase_ != session_phase::lost)
+    suspect_again();
+  } else if (change == session_lease::change::place &&
+             phase_ != session_phase::lost)
     serve(lease);
 }
 
@@ -209,6 +210,16 @@ void session_client::suspect(const std::string& why) {
   spdlog::warn("session {}: epoch {} on {}: {}", lease.session().value,
                lease.epoch().value, lease.current().node, why);
   parts_->reports.tell(control::suspect{lease.session(), lease.epoch(), why});
+}
+
+/// Repeats a suspicion for a manager that gives the worker's lease once more.
+/// It heard of the suspicion while it had lost the worker's node, and has taken
+/// the worker back together with the node.
+void session_client::suspect_again() {
+  auto& lease = parts_->lease;
+  if (lease.suspected() && phase_ != session_phase::lost)
+    parts_->reports.tell(control::suspect{lease.session(), lease.epoch(),
+                                          lease.last_suspicion()});
 }
 
 data::attach session_client::begin_attach(std::uint64_t answers_seen) {

@@ -117,6 +117,22 @@ void forwarded_source::attach(const std::string& peer, const data::attach& x,
   exec_.serve(answers_);
 }
 
+void forwarded_source::attach_again(const data::attach& x) {
+  std::erase_if(postponed_, [&](const auto& in) {
+    auto head = head_of(*in);
+    return takes_calls_of(in->peer()) && head &&
+           std::holds_alternative<data::calls>(head->body);
+  });
+  postponed_bytes_ = 0;
+  for (const auto& in : postponed_)
+    postponed_bytes_ += in->bulk().size();
+  second_.clear();
+  reorder_.clear();
+  answers_->attached(x);
+  answers_->acknowledge(x.answers_seen);
+  answers_->rewind();
+}
+
 // -- calls --------------------------------------------------------------------
 
 bool forwarded_source::take(const data::calls& x, const parcel_ptr& in) {

@@ -91,6 +91,10 @@ public:
   /// `position` on. From now on the executor sends its answers here.
   void attach(const std::string& peer, const data::attach& x,
               std::uint64_t position);
+  /// Serves the client further, which has shown its lease again during a call.
+  /// It sends its calls again from received() on, so those that were postponed
+  /// are dropped.
+  void attach_again(const data::attach& x);
   /// Records this peer as the client's second connection.
   void join(const std::string& peer) { second_ = peer; }
   std::uint16_t second_port() const noexcept { return socket_->second_port(); }

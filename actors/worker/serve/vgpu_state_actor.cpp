@@ -413,6 +413,8 @@ void vgpu_state_actor::beat(std::chrono::milliseconds took) {
       silence_.drained();
       break;
     }
+    if (take_lapsed(in))
+      continue;
     if (forwarded_.receive_in_call(std::move(in)))
       silence_.heard(clock::now());
   }

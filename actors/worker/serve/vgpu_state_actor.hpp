@@ -134,6 +134,8 @@ private:
   void read_messages();
   void take(const std::string& peer, const data::head& head,
             const parcel_ptr& in, bool is_new);
+  void refuse_lapsed(const std::string& peer);
+  bool take_lapsed(const parcel_ptr& in);
   void take_from_client(const data::head& head, const parcel_ptr& in);
   void on(const std::string& peer, const data::attach& x);
   void on(const std::string& peer, const data::join& x);

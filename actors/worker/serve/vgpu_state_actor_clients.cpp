@@ -4,6 +4,7 @@
 #include "actors/link/log.hpp"
 #include "actors/worker/session/worker_bounds.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -132,16 +133,44 @@ void vgpu_state_actor::take(const std::string& peer, const data::head& head,
   if (calls ? !forwarded_.takes_calls_of(peer) : !forwarded_.is_client(peer))
     return forwarded_.send(peer, data::refused{"show the lease's token first"});
   check_abandoned();
-  // This is reported once. After the lease everything under way comes again.
-  if (silence_.lapsed()) {
-    if (silence_.refuses())
-      forwarded_.send(peer,
-                      data::refused{"the lease has lapsed; show it again"});
-    return;
-  }
+  if (silence_.lapsed())
+    return refuse_lapsed(peer);
   if (is_new)
     silence_.heard(clock::now());
   take_from_client(head, in);
+}
+
+/// Reports once that the lease has lapsed. After the lease everything under way
+/// comes again.
+void vgpu_state_actor::refuse_lapsed(const std::string& peer) {
+  if (silence_.refuses())
+    forwarded_.send(peer, data::refused{"the lease has lapsed; show it again"});
+}
+
+/// Handles a message that comes during a call from the client, where its lease
+/// has lapsed. The call may wait for what the client sends, so the client may
+/// show its lease before the call ends. Runs on the heartbeat thread. Returns
+/// false for a message that waits for the call's end.
+bool vgpu_state_actor::take_lapsed(const parcel_ptr& in) {
+  if (!silence_.lapsed() || !forwarded_.is_client(in->peer()))
+    return false;
+  auto head = head_of(*in);
+  if (!head || !identity_.allows(*head))
+    return false;
+  auto* x = std::get_if<data::attach>(&head->body);
+  if (x == nullptr) {
+    refuse_lapsed(in->peer());
+    return true;
+  }
+  if (x->token != identity_.token || x->process_checkpointed ||
+      arrival_.is_wanted(*x))
+    return false;
+  silence_.renew(clock::now());
+  forwarded_.attach_again(*x);
+  auto at = progress_.latest();
+  at.received = std::max(forwarded_.received(), progress_.position());
+  forwarded_.send(data::attached{at, forwarded_.second_port()});
+  return true;
 }
 
 void vgpu_state_actor::take_from_client(const data::head& head,

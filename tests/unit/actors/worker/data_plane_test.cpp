@@ -122,6 +122,25 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_stuck_in_a_call_is_suspected) {
       [&] { return in.has<control::suspect>([](auto&) { return true; }); }));
 }
 
+// A manager that loses a node hears of the suspicion when it has no worker to
+// replace. The node's return brings the same lease again.
+BOOST_AUTO_TEST_CASE(a_suspicion_is_repeated_when_its_lease_comes_again) {
+  longest_call = 200ms;
+  connect(transport::forwarded);
+  auto worker = start_worker(1, false);
+  lease(1, worker);
+  loading->close();
+  load();
+  auto suspicions = [&] {
+    return std::ranges::count_if(in.told, [](const auto& x) {
+      return std::holds_alternative<control::suspect>(x);
+    });
+  };
+  BOOST_TEST(in.wait([&] { return suspicions() == 1; }));
+  lease(1, worker);
+  BOOST_TEST(in.wait([&] { return suspicions() == 2; }));
+}
+
 BOOST_AUTO_TEST_CASE(another_worker_replays_and_continues) {
   auto first = begin(transport::automatic, false);
   for (std::uint32_t i = 1; i <= 100; ++i) {

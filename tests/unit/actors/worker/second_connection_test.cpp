@@ -169,12 +169,15 @@ BOOST_FIXTURE_TEST_CASE(ranges_lost_with_the_second_come_by_the_first,
 
 namespace {
 
-struct patient_world : world {
-  patient_world() { lease_term = 10s; }
+struct world_with_term : world {
+  explicit world_with_term(std::chrono::milliseconds x) { lease_term = x; }
 };
 
 /// A real worker, whose client is the test.
-struct acted_client_world : patient_world {
+struct acted_client_world : world_with_term {
+  explicit acted_client_world(std::chrono::milliseconds term = 10s)
+      : world_with_term{term} {}
+
   running_worker worker = start_worker(1, false);
   talker first{zmq, link_options::form::connect, worker.endpoints.endpoint};
   std::optional<talker> second;
@@ -308,6 +311,52 @@ BOOST_FIXTURE_TEST_CASE(a_worker_asks_for_dropped_ranges_again,
           say(first, again);
   }
   BOOST_TEST(received == dropped.first.to);
+}
+
+namespace {
+
+struct forgetful_client_world : acted_client_world {
+  forgetful_client_world() : acted_client_world{200ms} {}
+
+  /// Says nothing until the worker refuses to hear more without the lease.
+  void let_the_lease_lapse() {
+    for (auto until = std::chrono::steady_clock::now() + 120s;;) {
+      BOOST_REQUIRE(std::chrono::steady_clock::now() < until);
+      while (first.hear(2 * lease_term))
+        continue;
+      first.say(data::keepalive{});
+      if (auto x = first.hear(lease_term);
+          x && std::holds_alternative<data::refused>(x->head.body))
+        return;
+    }
+  }
+};
+
+} // namespace
+
+/// A call may wait for the client: its stream needs what the client sends. So a
+/// lease that lapsed is good again before the call ends.
+BOOST_FIXTURE_TEST_CASE(a_lapsed_lease_is_shown_again_during_a_call,
+                        forgetful_client_world) {
+  attach_both();
+  loading->close();
+  load();
+  auto loads = range();
+  say(first, loads);
+  (void)first.next<data::progress>(); // the call runs
+  add(1);
+  auto lost = range();
+  say(first, lost);
+  let_the_lease_lapse();
+  first.say(lease_shown());
+  BOOST_TEST(first.next<data::attached>().at.received == loads.first.to);
+  await_progress();
+  say(first, lost);
+  append(call::device_sync{}, 2);
+  say(first, range());
+  loading->open();
+  BOOST_TEST((first.next<data::answer>().result == CUDA_SUCCESS));
+  BOOST_TEST((first.next<data::answer>().result == CUDA_SUCCESS));
 }
 
 /// A client that does not wait for its credit gets no more memory than one that
