@@ -58,7 +58,7 @@ other() { [[ $(session .node) == a ]] && echo b || echo a; }
 run_mover() { # MOVES OPTION...
   local moves=$1
   shift
-  undisturbed undisturbed "$mover" "$rounds" 0
+  undisturbed undisturbed "$mover" loose "$rounds" 0
   follow_program disturbed "$vgpu" run "$@" -- "$mover" "$rounds" \
     "$pause"
   not_noticed
@@ -147,7 +147,7 @@ case_client() {
     esac
   }
   cluster_up --nodes 1
-  undisturbed undisturbed "$mover" "$rounds" 0
+  undisturbed undisturbed "$mover" loose "$rounds" 0
   follow_program disturbed "$vgpu" run -- "$mover" loose "$rounds" "$pause"
   same undisturbed disturbed || fail "it printed something else"
   has_event '.kind == "session-replayed"' || fail "nothing was replayed"
@@ -261,7 +261,7 @@ follow_killed() { # NAME VGPU KIND LINES OPTION... -- PROGRAM ARGUMENT...
 
 # A program that gives the same results again notices no death.
 replay_is_same() { # OPTION...
-  undisturbed undisturbed "$mover" "$rounds" 0
+  undisturbed undisturbed "$mover" loose "$rounds" 0
   follow_killed disturbed 1 session-replayed '6 12 18' "$@" -- "$mover" loose \
     "$rounds" "$pause"
   ((program_status == 0)) || fail "it ended with $program_status"

@@ -158,6 +158,7 @@ struct placed_memory {
     map(place, granule, loose);
     check(cuMemsetD32(whole, 17, 2 * granule / 4), "cuMemsetD32");
     check(cuMemsetD32(place, 23, granule / 4), "cuMemsetD32");
+    check(cudaDeviceSynchronize(), "synchronisation"); // fills do not wait
     check(cuMemUnmap(place, granule), "cuMemUnmap");
     check(cudaMallocManaged(&managed, words * sizeof(unsigned)),
           "cudaMallocManaged");

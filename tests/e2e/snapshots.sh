@@ -41,7 +41,7 @@ ballast=0
 run_mover() { # ROUNDS OPTION...
   local rounds=$1
   shift
-  undisturbed undisturbed "$mover" "$rounds" 0 "$ballast"
+  undisturbed undisturbed "$mover" loose "$rounds" 0 "$ballast"
   follow_program disturbed "$vgpu" run "$@" -- \
     "$mover" loose "$rounds" 40 "$ballast"
   not_noticed

@@ -120,7 +120,7 @@ struct filler {
 void by_hand() {
   int* sum;
   CHECK(cudaMalloc(&sum, bytes));
-  CHECK(cudaMemset(sum, 0, bytes));
+  CHECK(cudaMemsetAsync(sum, 0, bytes, stream));
   filler f{3};
   void* arguments[] = {&f.p, &sum};
   auto added =
@@ -177,7 +177,7 @@ void by_hand() {
 void captured() {
   int *sum, *part, *kept;
   CHECK(cudaMalloc(&sum, bytes));
-  CHECK(cudaMemset(sum, 0, bytes));
+  CHECK(cudaMemsetAsync(sum, 0, bytes, stream));
   CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   CHECK(cudaMallocAsync(&part, bytes, stream));
   ramp<<<n / 256, 256, 0, stream>>>(part, 1);
@@ -352,7 +352,7 @@ void attributes() {
 void trimmed_between() {
   int* sum;
   CHECK(cudaMalloc(&sum, bytes));
-  CHECK(cudaMemset(sum, 0, bytes));
+  CHECK(cudaMemsetAsync(sum, 0, bytes, stream));
   filler f{23};
   void* arguments[] = {&f.p, &sum};
   auto added =
