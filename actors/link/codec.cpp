@@ -45,13 +45,17 @@ const char* name_of(const body& what) noexcept {
   return pointers[what.index()];
 }
 
-bool may_say(role as, const body& what) noexcept {
+const senders& senders_of(const body& what) noexcept {
   static constexpr auto rows = std::apply(
       [](const auto&... row) {
         return std::array<senders, message_count>{row.may_say...};
       },
       messages);
-  return rows[what.index()].has(as);
+  return rows[what.index()];
+}
+
+bool may_say(role as, const body& what) noexcept {
+  return senders_of(what).has(as);
 }
 
 zmq::message_t encode(const envelope& what) {

@@ -1,8 +1,13 @@
-// The messages about a peer's connection, and the questions of the command line
-// (schema/wire/wire.capnp).
+// The messages about a peer's connection, the questions of the command line,
+// and tenants with their quotas (schema/wire/wire.capnp).
 #pragma once
 
 #include "actors/link/control_values.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
 
 namespace vgpu::control {
 
@@ -152,6 +157,109 @@ struct usage_request {
     f(x.since, WIRE_MEMBER(Since));
     f(x.by, WIRE_MEMBER(By));
   }
+};
+
+// -- tenants ------------------------------------------------------------------
+
+/// Stands for an amount without a limit.
+inline constexpr auto unlimited = std::numeric_limits<std::uint64_t>::max();
+/// Stands for a share without a limit.
+inline constexpr auto unlimited_share = std::numeric_limits<double>::infinity();
+/// Is the largest priority that a vGPU can have; as a limit it is none.
+inline constexpr std::int32_t largest_priority = 1'000;
+
+/// Limits what the sessions of a tenant may have together.
+struct tenant_limits {
+  std::uint64_t gpus = unlimited;   // sum of the pGPUs that they ask for
+  std::uint64_t memory = unlimited; // bytes on all these pGPUs
+  double share = unlimited_share;   // sum of the parts of these pGPUs
+  std::uint64_t sessions = unlimited;
+  std::int32_t priority = largest_priority; // of each session
+  bool operator==(const tenant_limits&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.gpus, WIRE_MEMBER(Gpus));
+    f(x.memory, WIRE_MEMBER(Memory));
+    f(x.share, WIRE_MEMBER(Share));
+    f(x.sessions, WIRE_MEMBER(Sessions));
+    f(x.priority, WIRE_MEMBER(Priority));
+  }
+};
+
+/// Adds a tenant, or changes the limits of one. Of `limits`, those count that
+/// change.
+struct set_tenant {
+  std::string name;
+  bool add = false; // it fails where there is one
+  tenant_limits limits;
+  bool change_gpus = false;
+  bool change_memory = false;
+  bool change_share = false;
+  bool change_sessions = false;
+  bool change_priority = false;
+  bool operator==(const set_tenant&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.name, WIRE_MEMBER(Name));
+    f(x.add, WIRE_MEMBER(Add));
+    f(x.limits, WIRE_MEMBER(Limits));
+    f(x.change_gpus, WIRE_MEMBER(ChangeGpus));
+    f(x.change_memory, WIRE_MEMBER(ChangeMemory));
+    f(x.change_share, WIRE_MEMBER(ChangeShare));
+    f(x.change_sessions, WIRE_MEMBER(ChangeSessions));
+    f(x.change_priority, WIRE_MEMBER(ChangePriority));
+  }
+};
+
+/// Removes a tenant. Its sessions, which only `force` allows, go on.
+struct remove_tenant {
+  std::string name;
+  bool force = false;
+  bool operator==(const remove_tenant&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.name, WIRE_MEMBER(Name));
+    f(x.force, WIRE_MEMBER(Force));
+  }
+};
+
+/// Asks for tenants.
+struct tenants_request {
+  bool operator==(const tenants_request&) const = default;
+
+  static void fields(auto&, auto&&) {}
+};
+
+/// Describes a tenant: its limits, and what its sessions have.
+struct tenant {
+  std::string name;
+  bool added = false; // else those of the tenant `default` limit it
+  tenant_limits limits;
+  std::uint64_t gpus = 0;
+  std::uint64_t memory = 0; // bytes
+  double share = 0;
+  std::uint64_t sessions = 0;
+  std::uint64_t waiting = 0; // those of its sessions that wait for a place
+  bool operator==(const tenant&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.name, WIRE_MEMBER(Name));
+    f(x.added, WIRE_MEMBER(Added));
+    f(x.limits, WIRE_MEMBER(Limits));
+    f(x.gpus, WIRE_MEMBER(Gpus));
+    f(x.memory, WIRE_MEMBER(Memory));
+    f(x.share, WIRE_MEMBER(Share));
+    f(x.sessions, WIRE_MEMBER(Sessions));
+    f(x.waiting, WIRE_MEMBER(Waiting));
+  }
+};
+
+/// Answers tenants_request, in the order of their names.
+struct tenants {
+  std::vector<tenant> list;
+  bool operator==(const tenants&) const = default;
+
+  static void fields(auto& x, auto&& f) { f(x.list, WIRE_MEMBER(Tenants)); }
 };
 
 } // namespace vgpu::control

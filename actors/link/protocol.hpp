@@ -14,12 +14,20 @@
 
 namespace vgpu::control {
 
-/// Says which roles may send a message to a manager.
+/// Says who may send a message to a manager: a peer in one of these roles,
+/// which must also have one of these keys where it has a key at all.
 struct senders {
+  // Roles, by hello.
   bool node = false;
   bool client = false;
   bool worker = false;
   bool command = false;
+  // Keys, by the kind of their principal.
+  bool node_key = false;
+  bool tenant_key = false;
+  bool admin_key = false;
+  bool newcomer_key = false;
+  bool operator==(const senders&) const = default;
 
   constexpr bool has(role x) const {
     return (x == role::node && node) || (x == role::client && client) ||
@@ -27,13 +35,25 @@ struct senders {
   }
 };
 inline constexpr senders from_nobody{};
-inline constexpr senders from_anybody{true, true, true, true};
-inline constexpr senders from_nodes{.node = true};
-inline constexpr senders from_clients{.client = true};
-inline constexpr senders from_commands{.command = true};
+inline constexpr senders from_anybody{.node = true,
+                                      .client = true,
+                                      .worker = true,
+                                      .command = true,
+                                      .node_key = true,
+                                      .tenant_key = true,
+                                      .admin_key = true};
+inline constexpr senders from_nodes{.node = true, .node_key = true};
+inline constexpr senders from_clients{
+    .client = true, .tenant_key = true, .admin_key = true};
+inline constexpr senders from_commands{.command = true, .admin_key = true};
+/// A node that leaves, or an admin who ends the manager.
+inline constexpr senders from_nodes_and_commands{
+    .node = true, .command = true, .node_key = true, .admin_key = true};
+/// Who holds a token has no role yet.
+inline constexpr senders from_newcomers{.newcomer_key = true};
 
-/// Describes a message: its member of the envelope's union, and the roles that
-/// may send it to a manager.
+/// Describes a message: its member of the envelope's union, and who may send it
+/// to a manager.
 template <class Choice>
 struct message_row : Choice {
   senders may_say;
@@ -43,7 +63,8 @@ constexpr message_row<Choice> said(senders by, Choice choice) {
   return {choice, by};
 }
 
-/// Lists all messages, in the order of `body`.
+/// Lists all messages, in the order of `body`. It is the table by which a
+/// manager permits messages, and has no other.
 inline constexpr std::tuple messages{
     said(from_anybody, WIRE_CHOICE(refusal, Refusal)),
     said(from_anybody, WIRE_CHOICE(hello, Hello)),
@@ -68,8 +89,7 @@ inline constexpr std::tuple messages{
     said(from_nobody, WIRE_CHOICE(status_text, Status)),
     said(from_commands, WIRE_CHOICE(events_request, EventsRequest)),
     said(from_nobody, WIRE_CHOICE(events, Events)),
-    said(senders{.node = true, .command = true},
-         WIRE_CHOICE(shutdown, Shutdown)),
+    said(from_nodes_and_commands, WIRE_CHOICE(shutdown, Shutdown)),
     said(from_anybody, WIRE_CHOICE(done, Done)),
     said(from_commands, WIRE_CHOICE(set_vgpu, SetVgpu)),
     said(from_commands, WIRE_CHOICE(set_policy, SetPolicy)),
@@ -87,8 +107,11 @@ inline constexpr std::tuple messages{
     said(from_nodes, WIRE_CHOICE(worker_prepared, WorkerPrepared)),
     said(from_nobody, WIRE_CHOICE(redirect, Redirect)),
     said(from_nobody, WIRE_CHOICE(restore_process, RestoreProcess)),
-    // Who says it is known by a token's key, and has no role yet.
-    said(from_nobody, WIRE_CHOICE(enroll, Enroll)),
+    said(from_newcomers, WIRE_CHOICE(enroll, Enroll)),
+    said(from_commands, WIRE_CHOICE(set_tenant, SetTenant)),
+    said(from_commands, WIRE_CHOICE(remove_tenant, RemoveTenant)),
+    said(from_commands, WIRE_CHOICE(tenants_request, TenantsRequest)),
+    said(from_nobody, WIRE_CHOICE(tenants, Tenants)),
 };
 
 /// Holds any of the messages above.
@@ -105,6 +128,9 @@ struct envelope {
 
 /// Returns the message's kind as a short text, for the log.
 const char* name_of(const body& what) noexcept;
+
+/// Returns who may send `what` to a manager.
+const senders& senders_of(const body& what) noexcept;
 
 /// Returns whether a peer of this role may send `what` to a manager.
 bool may_say(role as, const body& what) noexcept;

@@ -55,15 +55,15 @@ manager_core::manager_core(manager_options options, std::shared_ptr<store> kept,
       capacity_(options_, state_),
       accounts_(options_.wall_time, clock_, state_, out_),
       numbers_(options_, clock_, state_), peers_(out_, greeting_of(options_)),
-      placement_(options_, clock_, state_, out_, capacity_, accounts_,
-                 numbers_),
+      tenants_(state_, out_), placement_(options_, clock_, state_, out_,
+                                         capacity_, accounts_, numbers_),
       moves_(options_, clock_, state_, out_, capacity_, placement_),
       commands_(options_, state_, out_, capacity_, placement_, moves_),
       lifecycle_(options_, clock_, state_, out_, capacity_, accounts_, numbers_,
-                 placement_, moves_),
-      adoption_(options_, clock_, state_, out_, capacity_, numbers_, placement_,
-                moves_, lifecycle_),
-      settings_(state_, out_, capacity_, placement_),
+                 tenants_, placement_, moves_),
+      adoption_(options_, clock_, state_, out_, capacity_, numbers_, tenants_,
+                placement_, moves_, lifecycle_),
+      settings_(state_, out_, capacity_, tenants_, placement_),
       reclaimer_(options_, clock_, state_, moves_),
       swapper_(options_, clock_, state_, capacity_, placement_, moves_),
       balancer_(options_, clock_, state_, accounts_, moves_),
@@ -85,6 +85,7 @@ void manager_core::restore() {
     out_.restore(past.events);
     accounts_.restore(past.usage);
     state_.drained = past.drained;
+    state_.tenants = past.tenants;
   }
   auto elected = options_.right.term != 0;
   // Forgotten sessions that still exist are reported again, and their accounts
@@ -147,8 +148,8 @@ void manager_core::dispatch(const std::string& peer,
   } else if constexpr (!std::is_same_v<T, control::done>) {
     if constexpr (std::is_same_v<T, control::event>)
       note_recovery(peer, x);
-    auto taken = hand_over(peer, from, x, out_, accounts_, moves_, commands_,
-                           lifecycle_, adoption_, settings_, nodes_);
+    auto taken = hand_over(peer, from, x, out_, accounts_, tenants_, moves_,
+                           commands_, lifecycle_, adoption_, settings_, nodes_);
     if (!taken)
       out_.refuse(peer, from,
                   {fault_kind::unsupported, std::string{"a manager takes no "} +

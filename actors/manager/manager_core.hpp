@@ -10,6 +10,7 @@
 #include "actors/manager/cluster/outbox.hpp"
 #include "actors/manager/cluster/peer_registry.hpp"
 #include "actors/manager/cluster/store.hpp"
+#include "actors/manager/cluster/tenant_registry.hpp"
 #include "actors/manager/cluster/term_numbers.hpp"
 #include "actors/manager/node_registry.hpp"
 #include "actors/manager/sessions/balancer.hpp"
@@ -103,6 +104,7 @@ private:
   accounts accounts_;
   term_numbers numbers_;
   peer_registry peers_;
+  tenant_registry tenants_;
   session_placement placement_;
   movement moves_;
   movement_commands commands_;

@@ -1,6 +1,7 @@
 #include "actors/manager/status_report.hpp"
 
 #include "actors/records/records_json.hpp"
+#include "actors/records/tenant_quota.hpp"
 
 #include <unistd.h>
 
@@ -72,6 +73,7 @@ json describe_session(const session_record& x, const control::usage& used) {
       {"host", x.program.host},
       {"user", x.program.user},
       {"client", x.client},
+      {"tenant", tenant_of(x.tenant)},
       {"connected", !x.client_peer.empty()},
       {"memory", x.load.memory_bytes},
       {"quota", x.quota},

@@ -18,6 +18,7 @@ enum class event_kind : std::uint8_t {
   fault_injected,
   policy_set,
   vgpu_resized,
+  tenant_set,
   // -- nodes ------------------------------------------------------------------
   node_joined,
   node_left,
@@ -47,12 +48,13 @@ enum class event_kind : std::uint8_t {
 };
 
 /// Holds the texts of the kinds, on the wire and in JSON.
-inline constexpr enum_names<event_kind, 28> event_kind_names{{
+inline constexpr enum_names<event_kind, 29> event_kind_names{{
     {event_kind::manager_leads, "manager-leads"},
     {event_kind::manager_restarted, "manager-restarted"},
     {event_kind::fault_injected, "fault-injected"},
     {event_kind::policy_set, "policy-set"},
     {event_kind::vgpu_resized, "vgpu-resized"},
+    {event_kind::tenant_set, "tenant-set"},
     {event_kind::node_joined, "node-joined"},
     {event_kind::node_left, "node-left"},
     {event_kind::node_lost, "node-lost"},

@@ -212,6 +212,9 @@ struct session_record {
   std::uint64_t largest_quota = 0;
   /// Holds the client's logical name.
   std::string client;
+  /// Names whose quota it counts against; empty: an earlier release kept it,
+  /// and the next client that adopts it tells.
+  std::string tenant;
   /// Says why it has its place or waits for one.
   std::string reason = "first";
   bool had_lease = false;

@@ -133,6 +133,7 @@ json to_json(const session_record& x) {
           {"quota", x.quota},
           {"largest_quota", x.largest_quota},
           {"client", x.client},
+          {"tenant", x.tenant},
           {"reason", x.reason},
           {"had_lease", x.had_lease},
           {"held", x.held},
@@ -157,12 +158,38 @@ session_record session_from_json(const json& x) {
   out.quota = x.at("quota");
   out.largest_quota = x.value("largest_quota", out.quota);
   out.client = x.at("client");
+  out.tenant = x.value("tenant", std::string{});
   out.reason = x.at("reason");
   out.had_lease = x.at("had_lease");
   out.held = x.value("held", false);
   // Earlier stores call it so.
   out.checkpointed = x.value("checkpointed", x.value("aside", false));
   out.preempted = x.value("preempted", false);
+  return out;
+}
+
+json to_json(const control::tenant_limits& x) {
+  auto out = json::object();
+  if (x.gpus != control::unlimited)
+    out["gpus"] = x.gpus;
+  if (x.memory != control::unlimited)
+    out["memory"] = x.memory;
+  if (x.share != control::unlimited_share)
+    out["share"] = x.share;
+  if (x.sessions != control::unlimited)
+    out["sessions"] = x.sessions;
+  if (x.priority != control::largest_priority)
+    out["priority"] = x.priority;
+  return out;
+}
+
+control::tenant_limits limits_from_json(const json& x) {
+  control::tenant_limits out;
+  out.gpus = x.value("gpus", out.gpus);
+  out.memory = x.value("memory", out.memory);
+  out.share = x.value("share", out.share);
+  out.sessions = x.value("sessions", out.sessions);
+  out.priority = x.value("priority", out.priority);
   return out;
 }
 

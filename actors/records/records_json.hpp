@@ -14,10 +14,14 @@ namespace vgpu {
 nlohmann::json to_json(const control::event& x);
 nlohmann::json to_json(const session_record& x);
 
+/// Leaves out the limits that are none.
+nlohmann::json to_json(const control::tenant_limits& x);
+
 /// Returns the value that to_json() wrote. Throws nlohmann::json::exception for
 /// any other JSON.
 control::event event_from_json(const nlohmann::json& x);
 session_record session_from_json(const nlohmann::json& x);
+control::tenant_limits limits_from_json(const nlohmann::json& x);
 
 /// Writes unknown values as null.
 nlohmann::json to_json(const control::side_memory& x);

@@ -85,6 +85,7 @@ int main(int argc, char** argv) {
   add_movement_commands(app, todo);
   add_usage_command(app, todo);
   add_key_commands(app, todo);
+  add_tenant_command(app, todo);
   add_coverage_command(app, todo);
   add_simulate_command(app, todo);
   try {

@@ -63,6 +63,7 @@ void add_set_commands(CLI::App& app, job& todo);      // set, policy
 void add_movement_commands(CLI::App& app, job& todo); // suspend, migrate, ...
 void add_usage_command(CLI::App& app, job& todo);
 void add_key_commands(CLI::App& app, job& todo); // keys, token, node, login
+void add_tenant_command(CLI::App& app, job& todo);
 void add_coverage_command(CLI::App& app, job& todo);
 void add_simulate_command(CLI::App& app, job& todo);
 void add_run_command(CLI::App& app, job& todo,

@@ -101,6 +101,12 @@ struct Envelope {
 
     # node or user -> manager
     enroll @44 :Enroll;
+
+    # command -> manager, and back
+    setTenant @45 :SetTenant;
+    removeTenant @46 :RemoveTenant;
+    tenantsRequest @47 :Void;
+    tenants @48 :Tenants;
   }
 }
 
@@ -597,6 +603,51 @@ struct ResizeSession {
   # Bytes per device.
   clientKey @6 :Text;
   # As in StartWorker. Empty: no change.
+}
+
+# -- tenants
+# --------------------------------------------------------------------
+
+struct TenantLimits {
+  # The sums over a tenant's sessions. The largest number, infinity and the
+  # priority 1000 are no limits.
+  gpus @0 :UInt64;
+  memory @1 :UInt64;
+  # Bytes on all devices.
+  share @2 :Float64;
+  sessions @3 :UInt64;
+  priority @4 :Int32;
+  # The largest of a session.
+}
+struct SetTenant {
+  name @0 :Text;
+  add @1 :Bool;
+  # Otherwise the tenant is there, and the limits that are marked change.
+  limits @2 :TenantLimits;
+  changeGpus @3 :Bool;
+  changeMemory @4 :Bool;
+  changeShare @5 :Bool;
+  changeSessions @6 :Bool;
+  changePriority @7 :Bool;
+}
+struct RemoveTenant {
+  name @0 :Text;
+  force @1 :Bool;
+  # Also while it has sessions.
+}
+struct Tenant {
+  name @0 :Text;
+  added @1 :Bool;
+  # Otherwise the limits are those of the tenant `default`.
+  limits @2 :TenantLimits;
+  gpus @3 :UInt64;
+  memory @4 :UInt64;
+  share @5 :Float64;
+  sessions @6 :UInt64;
+  waiting @7 :UInt64;
+}
+struct Tenants {
+  tenants @0 :List(Tenant);
 }
 
 # -- accounts

@@ -36,6 +36,8 @@ struct cluster_state {
   std::map<session_id, unclaimed_worker> unclaimed;
   /// Names the drained nodes, whether they are registered or not.
   std::set<std::string> drained;
+  /// Holds the limits of the tenants that were added, by name.
+  std::map<std::string, control::tenant_limits> tenants;
   /// Holds where each vGPU's worker is.
   directory names;
   /// Keeps sessions beyond this manager's life; null: there is no store.

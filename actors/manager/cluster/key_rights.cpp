@@ -61,10 +61,13 @@ result<control::envelope> as_principal(const principal& who,
     return refuse("to say " + std::string{control::name_of(said.body)});
   auto out = said;
   out.from = name_for(who, said.from);
-  if (auto* x = std::get_if<control::acquire>(&out.body))
+  if (auto* x = std::get_if<control::acquire>(&out.body)) {
     x->proven_key = who.key;
-  else if (auto* adopting = std::get_if<control::adopt>(&out.body))
+    x->proven_tenant = who.tenant;
+  } else if (auto* adopting = std::get_if<control::adopt>(&out.body)) {
     adopting->proven_key = who.key;
+    adopting->proven_tenant = who.tenant;
+  }
   return out;
 }
 

@@ -9,8 +9,8 @@ namespace vgpu {
 
 /// Returns the message as of whom the key names: with the sender's name that
 /// follows from it, in a role that it may have, and in acquire and adopt with
-/// the key. Fails where this principal may not say that, whatever the peer says
-/// that it is.
+/// the key and its tenant. Fails where this principal may not say that,
+/// whatever the peer says that it is.
 ///
 /// | principal | role in hello | name | may not say |
 /// | --- | --- | --- | --- |
@@ -18,7 +18,7 @@ namespace vgpu {
 /// | tenant | client | client/NAME/... | orders and questions of a command |
 /// | admin | client, command | client/NAME/..., command/NAME/... | |
 /// | newcomer | | | anything but enroll, which is not for this function |
-result<control::envelope> as_principal(const principal& who,
-                                       const control::envelope& said);
+result<control::envelope> as_principal(const principal &who,
+                                       const control::envelope &said);
 
 } // namespace vgpu

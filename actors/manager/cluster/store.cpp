@@ -60,6 +60,29 @@ void note_drained(std::set<std::string>& in, const std::string& node,
     in.erase(node);
 }
 
+using tenant_map = std::map<std::string, control::tenant_limits>;
+
+void note_tenant(tenant_map& in, const std::string& name,
+                 const std::optional<control::tenant_limits>& limits) {
+  if (limits)
+    in.insert_or_assign(name, *limits);
+  else
+    in.erase(name);
+}
+
+/// Makes a tenant's line. The limits of one that was removed are null.
+json tenant_line(const std::string& name,
+                 const std::optional<control::tenant_limits>& limits) {
+  return {{"tenant", {name, limits ? to_json(*limits) : json{}}}};
+}
+
+void take_tenant(tenant_map& in, const json& line) {
+  const auto& limits = line.at(1);
+  note_tenant(in, line.at(0),
+              limits.is_null() ? std::nullopt
+                               : std::optional{limits_from_json(limits)});
+}
+
 /// Returns whether the path still leads to this file.
 bool is_at(int fd, const std::string& path) {
   struct stat held = {};
@@ -155,6 +178,8 @@ void store::apply(const std::string& line) {
     } else if (what.contains("drained")) {
       note_drained(state_.drained, what["drained"].at(0),
                    what["drained"].at(1));
+    } else if (what.contains("tenant")) {
+      take_tenant(state_.tenants, what["tenant"]);
     } else if (what.contains("usage")) {
       state_.usage.take(what);
     } else if (what.contains("term")) {
@@ -184,6 +209,8 @@ status store::rewrite() {
     all += line_of({{"session", to_json(record)}});
   for (const auto& node : state_.drained)
     all += line_of({{"drained", {node, true}}});
+  for (const auto& [name, limits] : state_.tenants)
+    all += line_of(tenant_line(name, limits));
   for (const auto& line : state_.usage.lines())
     all += line_of(line);
   for (const auto& event : state_.events)
@@ -251,13 +278,15 @@ void store::save_usage(const usage_book& all) {
     spdlog::error("{}", done.why().what);
 }
 
-void store::begin_term(std::uint64_t term,
-                       const std::set<std::string>& drained) {
+void store::begin_term(std::uint64_t term, const std::set<std::string>& drained,
+                       const tenant_map& tenants) {
   if (state_.term + 1 != term)
     state_.sessions.clear();
-  // The drained nodes of a manager without election are complete.
-  if (state_.term != 0 || term != 1)
+  // What a manager without election knows of both is complete.
+  if (state_.term != 0 || term != 1) {
     state_.drained = drained;
+    state_.tenants = tenants;
+  }
   state_.term = term;
   if (auto done = rewrite(); !done)
     spdlog::error("{}", done.why().what);
@@ -266,6 +295,12 @@ void store::begin_term(std::uint64_t term,
 void store::save_drained(const std::string& node, bool drained) {
   note_drained(state_.drained, node, drained);
   append(line_of({{"drained", {node, drained}}}));
+}
+
+void store::save_tenant(const std::string& name,
+                        const std::optional<control::tenant_limits>& limits) {
+  note_tenant(state_.tenants, name, limits);
+  append(line_of(tenant_line(name, limits)));
 }
 
 } // namespace vgpu

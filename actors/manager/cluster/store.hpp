@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -22,6 +23,8 @@ struct saved_state {
   std::deque<control::event> events;
   /// Names the drained nodes.
   std::set<std::string> drained;
+  /// Holds the limits of the tenants, by name.
+  std::map<std::string, control::tenant_limits> tenants;
   /// Holds the term of the leader that wrote it; 0: a single manager without
   /// election.
   std::uint64_t term = 0;
@@ -55,12 +58,16 @@ public:
   void save(const control::event& x);
   /// Records that a node was drained, or that this was undone.
   void save_drained(const std::string& node, bool drained);
+  /// Records the limits of a tenant, or without them that it was removed.
+  void save_tenant(const std::string& name,
+                   const std::optional<control::tenant_limits>& limits);
 
   /// Begins an elected leader's term. Forgets the sessions unless this manager
   /// led the term before, because others have led since and know better.
-  /// Replaces the drained nodes, unless this is the first term and follows a
-  /// manager without election.
-  void begin_term(std::uint64_t term, const std::set<std::string>& drained);
+  /// Replaces the drained nodes and the tenants, unless this is the first term
+  /// and follows a manager without election.
+  void begin_term(std::uint64_t term, const std::set<std::string>& drained,
+                  const std::map<std::string, control::tenant_limits>& tenants);
 
   /// Keeps one of the book's lines.
   void save_usage(const nlohmann::json& line);

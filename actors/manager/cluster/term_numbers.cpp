@@ -28,12 +28,15 @@ std::vector<session_id> term_numbers::begin() {
   last_vgpu_ = std::max(last_vgpu_, right_.after);
   if (state_.kept == nullptr) {
     state_.drained = right_.kept.drained;
+    state_.tenants = right_.kept.tenants;
     return {};
   }
   auto before = state_.kept->state().sessions;
-  state_.kept->begin_term(right_.term, right_.kept.drained);
+  state_.kept->begin_term(right_.term, right_.kept.drained,
+                          right_.kept.tenants);
   const auto& now = state_.kept->state();
   state_.drained = now.drained;
+  state_.tenants = now.tenants;
   std::vector<session_id> forgotten;
   for (const auto& [id, x] : before)
     if (!now.sessions.contains(id))
@@ -85,10 +88,12 @@ std::optional<etcd::record> term_numbers::to_keep() const {
   // Ask for more while half of them are left.
   auto few = std::max(last_session_, last_vgpu_) + numbers_at_a_time / 2 >=
              right_.kept.numbers;
-  if (!few && state_.drained == right_.kept.drained)
+  if (!few && state_.drained == right_.kept.drained &&
+      state_.tenants == right_.kept.tenants)
     return {};
   auto out = right_.kept;
   out.drained = state_.drained;
+  out.tenants = state_.tenants;
   if (few)
     out.numbers += numbers_at_a_time;
   return out;

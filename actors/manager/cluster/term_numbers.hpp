@@ -14,8 +14,8 @@
 namespace vgpu {
 
 /// Gives sessions and vGPUs their numbers and epochs, within this manager's
-/// mandate. Of the records it changes only cluster_state::drained, when a term
-/// begins. Not thread-safe.
+/// mandate. Of the records it changes only which nodes are drained and the
+/// tenants, when a term begins. Not thread-safe.
 class term_numbers {
 public:
   term_numbers(const manager_options& options, manager_clock& clock,

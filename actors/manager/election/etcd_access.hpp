@@ -2,10 +2,13 @@
 // that asks them.
 #pragma once
 
+#include "actors/link/peer_messages.hpp"
+
 #include <caf/all.hpp>
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -29,6 +32,8 @@ struct record {
   std::uint64_t numbers = 0;
   /// Names the drained nodes.
   std::set<std::string> drained;
+  /// Holds the limits of the tenants, by name.
+  std::map<std::string, control::tenant_limits> tenants;
   bool operator==(const record&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include "actors/link/printable.hpp"
 #include "actors/records/checked_json.hpp"
 #include "actors/records/records_json.hpp"
+#include "actors/records/tenant_quota.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -40,8 +41,10 @@ json range(const std::string& prefix, const char* name) {
 }
 
 json put_record(const std::string& prefix, const record& x) {
-  auto value = to_line(
-      {{"term", x.term}, {"numbers", x.numbers}, {"drained", x.drained}});
+  json what{{"term", x.term}, {"numbers", x.numbers}, {"drained", x.drained}};
+  for (const auto& [name, limits] : x.tenants)
+    what["tenants"][name] = to_json(limits);
+  auto value = to_line(what);
   return {{"request_put",
            {{"key", key(prefix, "record")}, {"value", to_base64(value)}}}};
 }
@@ -171,6 +174,13 @@ record read_record(const json& entry) {
     if (name.size() > longest_node || out.drained.size() >= most_drained)
       throw bad_answer{"malformed names of nodes"};
     out.drained.insert(name);
+  }
+  // A leader of an earlier release knew no tenants.
+  auto tenants = value.value("tenants", json::object());
+  for (const auto& [name, limits] : tenants.items()) {
+    if (!is_tenant_name(name) || out.tenants.size() >= most_tenants)
+      throw bad_answer{"malformed names of tenants"};
+    out.tenants.emplace(name, limits_from_json(limits));
   }
   return out;
 }

@@ -9,10 +9,11 @@ namespace vgpu {
 session_adoption::session_adoption(
     const manager_options& options, manager_clock& clock, cluster_state& state,
     outbox& out, capacity_index& capacity, term_numbers& numbers,
-    session_placement& placement, movement& moves, session_lifecycle& lifecycle)
+    const tenant_registry& tenants, session_placement& placement,
+    movement& moves, session_lifecycle& lifecycle)
     : options_(options), clock_(clock), state_(state), out_(out),
-      capacity_(capacity), numbers_(numbers), placement_(placement),
-      moves_(moves), lifecycle_(lifecycle) {}
+      capacity_(capacity), numbers_(numbers), tenants_(tenants),
+      placement_(placement), moves_(moves), lifecycle_(lifecycle) {}
 
 void session_adoption::handle(const std::string& peer,
                               const control::envelope& from,
@@ -31,6 +32,7 @@ void session_adoption::handle(const std::string& peer,
   auto same_client = session->client == from.from;
   session->client = from.from;
   session->client_key = x.proven_key;
+  session->tenant = tenant_of(x.proven_tenant);
   session->request = from.request;
   auto has_state = x.suspended && x.epoch == session->epoch;
   if (has_state && !x.process_checkpointed)
@@ -64,7 +66,9 @@ session_record* session_adoption::find_or_add(const std::string& peer,
 status session_adoption::check_token(const session_record& x,
                                      const control::adopt& claim) const {
   auto known = x.tokens.find(claim.epoch.value);
-  if (known == x.tokens.end() || known->second == 0 ||
+  auto foreign =
+      !x.tenant.empty() && x.tenant != tenant_of(claim.proven_tenant);
+  if (foreign || known == x.tokens.end() || known->second == 0 ||
       known->second != claim.token)
     return fault{fault_kind::refused, "the token for session " +
                                           std::to_string(x.id.value) +
@@ -154,6 +158,7 @@ session_record session_adoption::record_of(const std::string& client,
   out.spec = x.specification;
   out.program = x.program;
   out.client = client;
+  out.tenant = tenant_of(x.proven_tenant);
   out.had_lease = true;
   out.adopted = out.swapping.from_former_manager = true;
   out.retry_at = clock_.now();
@@ -184,6 +189,12 @@ session_record* session_adoption::add_unknown(const std::string& peer,
     return nullptr;
   }
   auto fresh = record_of(from.from, x);
+  tenants_.lower_priority(fresh);
+  // Nobody but its client says that an earlier manager had granted it.
+  if (auto within = runs ? status{} : tenants_.admit(fresh); !within) {
+    out_.refuse(peer, from, within.why());
+    return nullptr;
+  }
   numbers_.note_numbers(x.session, x.vgpu);
   if (known && worker->second.running.epoch > x.epoch) {
     // Its client never knew of that worker. The next epoch is above both.

@@ -8,6 +8,7 @@
 #include "actors/manager/cluster/manager_clock.hpp"
 #include "actors/manager/cluster/manager_options.hpp"
 #include "actors/manager/cluster/outbox.hpp"
+#include "actors/manager/cluster/tenant_registry.hpp"
 #include "actors/manager/cluster/term_numbers.hpp"
 #include "actors/manager/sessions/movement.hpp"
 #include "actors/manager/sessions/session_lifecycle.hpp"
@@ -24,8 +25,9 @@ class session_adoption {
 public:
   session_adoption(const manager_options& options, manager_clock& clock,
                    cluster_state& state, outbox& out, capacity_index& capacity,
-                   term_numbers& numbers, session_placement& placement,
-                   movement& moves, session_lifecycle& lifecycle);
+                   term_numbers& numbers, const tenant_registry& tenants,
+                   session_placement& placement, movement& moves,
+                   session_lifecycle& lifecycle);
   session_adoption(const session_adoption&) = delete;
   session_adoption& operator=(const session_adoption&) = delete;
 
@@ -56,6 +58,7 @@ private:
   outbox& out_;
   capacity_index& capacity_;
   term_numbers& numbers_;
+  const tenant_registry& tenants_;
   session_placement& placement_;
   movement& moves_;
   session_lifecycle& lifecycle_;

@@ -22,11 +22,12 @@ session_lifecycle::session_lifecycle(const manager_options& options,
                                      manager_clock& clock, cluster_state& state,
                                      outbox& out, capacity_index& capacity,
                                      accounts& books, term_numbers& numbers,
+                                     const tenant_registry& tenants,
                                      session_placement& placement,
                                      movement& moves)
     : options_(options), clock_(clock), state_(state), out_(out),
       capacity_(capacity), accounts_(books), numbers_(numbers),
-      placement_(placement), moves_(moves) {}
+      tenants_(tenants), placement_(placement), moves_(moves) {}
 
 void session_lifecycle::restore() {
   if (state_.kept == nullptr)
@@ -76,10 +77,15 @@ void session_lifecycle::handle(const std::string& peer,
   session_record fresh;
   fresh.spec = x.specification;
   fresh.program = x.program;
-  auto admitted = admit(fresh);
-  if (!admitted && numbers_.nodes_may_come() &&
+  fresh.tenant = tenant_of(x.proven_tenant);
+  tenants_.lower_priority(fresh);
+  auto within = tenants_.admit(fresh);
+  auto admitted = within ? admit(fresh) : within;
+  if (within && !admitted && numbers_.nodes_may_come() &&
       early_requests_.size() < most_sessions) {
-    early_requests_.emplace_back(peer, from);
+    auto& early = early_requests_.emplace_back(peer, from).second;
+    std::get<control::acquire>(early.body).specification.priority =
+        fresh.spec.priority;
     return clock_.due(clock_.started() + options_.node_grace);
   }
   if (admitted)

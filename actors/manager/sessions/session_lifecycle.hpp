@@ -8,6 +8,7 @@
 #include "actors/manager/cluster/manager_clock.hpp"
 #include "actors/manager/cluster/manager_options.hpp"
 #include "actors/manager/cluster/outbox.hpp"
+#include "actors/manager/cluster/tenant_registry.hpp"
 #include "actors/manager/cluster/term_numbers.hpp"
 #include "actors/manager/sessions/movement.hpp"
 #include "actors/manager/sessions/session_placement.hpp"
@@ -29,6 +30,7 @@ public:
   session_lifecycle(const manager_options& options, manager_clock& clock,
                     cluster_state& state, outbox& out, capacity_index& capacity,
                     accounts& books, term_numbers& numbers,
+                    const tenant_registry& tenants,
                     session_placement& placement, movement& moves);
   session_lifecycle(const session_lifecycle&) = delete;
   session_lifecycle& operator=(const session_lifecycle&) = delete;
@@ -96,6 +98,7 @@ private:
   capacity_index& capacity_;
   accounts& accounts_;
   term_numbers& numbers_;
+  const tenant_registry& tenants_;
   session_placement& placement_;
   movement& moves_;
   /// Holds requests, with their peers, that cannot be admitted yet because

@@ -11,7 +11,6 @@ namespace {
 
 constexpr std::uint32_t shortest_quantum_us = 1'000;
 constexpr std::uint32_t longest_quantum_us = 1'000'000;
-constexpr std::int32_t largest_priority = 1'000;
 
 fault wrong(const std::string& name, const std::string& given,
             const std::string& range) {
@@ -33,21 +32,39 @@ status check_set_vgpu(const control::set_vgpu& x) {
     return wrong("share", std::to_string(x.share), "more than 0, at most 1");
   if (!is_fraction_or_none(x.limit))
     return wrong("limit", std::to_string(x.limit), "more than 0, at most 1");
-  if (x.priority < -largest_priority || x.priority > largest_priority)
+  if (x.priority < -control::largest_priority ||
+      x.priority > control::largest_priority)
     return wrong("priority", std::to_string(x.priority), "-1000 to 1000");
   return {};
+}
+
+void set_fields(control::specification& to, const control::set_vgpu& x) {
+  if (x.share != 0)
+    to.share = x.share;
+  if (x.limit != 0)
+    to.limit = x.limit;
+  if (x.change_priority)
+    to.priority = x.priority;
+  if (x.memory != 0)
+    to.memory = x.memory;
 }
 
 } // namespace
 
 vgpu_settings::vgpu_settings(cluster_state& state, outbox& out,
                              capacity_index& capacity,
+                             const tenant_registry& tenants,
                              session_placement& placement)
-    : state_(state), out_(out), capacity_(capacity), placement_(placement) {}
+    : state_(state), out_(out), capacity_(capacity), tenants_(tenants),
+      placement_(placement) {}
 
 /// Returns a fault unless a session can have the new values in its place.
 status vgpu_settings::check(const session_record& x,
                             const control::set_vgpu& to) const {
+  auto changed = x;
+  set_fields(changed.spec, to);
+  if (auto within = tenants_.admit_change(x, changed); !within)
+    return within;
   if (to.memory == 0 || x.stage == session_stage::waiting)
     return {};
   if (to.memory < x.load.memory_bytes)
@@ -73,15 +90,8 @@ status vgpu_settings::check(const session_record& x,
 }
 
 void vgpu_settings::resize(session_record& x, const control::set_vgpu& to) {
-  if (to.share != 0)
-    x.spec.share = to.share;
-  if (to.limit != 0)
-    x.spec.limit = to.limit;
-  if (to.change_priority)
-    x.spec.priority = to.priority;
-  auto quota = x.quota;
-  if (to.memory != 0)
-    x.spec.memory = quota = to.memory;
+  set_fields(x.spec, to);
+  auto quota = to.memory != 0 ? to.memory : x.quota;
   capacity_.recount(x);
   auto placed = x.stage != session_stage::waiting;
   // Its worker has the old quota already, unless that is still to be announced.

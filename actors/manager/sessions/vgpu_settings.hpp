@@ -5,6 +5,7 @@
 #include "actors/manager/cluster/capacity_index.hpp"
 #include "actors/manager/cluster/cluster_state.hpp"
 #include "actors/manager/cluster/outbox.hpp"
+#include "actors/manager/cluster/tenant_registry.hpp"
 #include "actors/manager/sessions/session_placement.hpp"
 
 #include <string>
@@ -16,7 +17,7 @@ namespace vgpu {
 class vgpu_settings {
 public:
   vgpu_settings(cluster_state& state, outbox& out, capacity_index& capacity,
-                session_placement& placement);
+                const tenant_registry& tenants, session_placement& placement);
   vgpu_settings(const vgpu_settings&) = delete;
   vgpu_settings& operator=(const vgpu_settings&) = delete;
 
@@ -36,6 +37,7 @@ private:
   cluster_state& state_;
   outbox& out_;
   capacity_index& capacity_;
+  const tenant_registry& tenants_;
   session_placement& placement_;
 };
 

@@ -133,6 +133,11 @@ std::vector<body> one_of_each() {
       redirect{"tcp://h2:7700", 18},
       restore_process{{8}, {9}},
       enroll{std::string(40, 'k'), "a"},
+      set_tenant{"t", true, {1, 2, 0.5, 3, -4}, true, true, true, true, true},
+      remove_tenant{"t", true},
+      tenants_request{},
+      tenants{
+          {tenant{}, tenant{"t", true, {1, 2, 0.5, 3, 4}, 5, 6, 7.5, 8, 9}}},
   };
 }
 

@@ -1,29 +1,13 @@
 #include "actors/manager/cluster/key_rights.hpp"
 
-#include "tests/unit/actors/manager_fixture.hpp"
+#include "tests/unit/actors/keyed_cluster.hpp"
 
 using namespace vgpu;
 using namespace vgpu::control;
-using test::cluster;
+using test::keyed_cluster;
 using test::take;
 
 namespace {
-
-/// A manager to whom all say something with a key.
-struct keyed_cluster : cluster {
-  void say_as(const principal& who, const std::string& peer,
-              const std::string& from, body what, std::uint64_t request = 0) {
-    tell(chief, std::make_shared<const incoming>(
-                    incoming{peer,
-                             {from, request, std::move(what)},
-                             std::make_shared<const principal>(who)}));
-  }
-
-  void greet_as(const principal& who, const std::string& peer,
-                const std::string& from, role as) {
-    say_as(who, peer, from, hello{1, 1, "t", as});
-  }
-};
 
 const std::string client_key(40, 'c');
 const principal a_node{principal::kind::node, "a", {}};

@@ -132,6 +132,38 @@ charged() {
 }
 until_true charged
 
+# Its tenant has quotas. Orders about them are an admin's.
+expect 1 as tenant "$bin/vgpu" tenant list
+told "does not allow"
+for wrong in "add physics --gpus -1" "add physics --memory much" \
+  "set physics --priority 2000" "add phys/ics" "add" "remove"; do
+  # shellcheck disable=SC2086
+  expect 2 as admin "$bin/vgpu" tenant $wrong
+done
+expect 1 as admin "$bin/vgpu" tenant set physics --gpus 1
+told "no tenant 'physics'"
+expect 0 as admin "$bin/vgpu" tenant add physics --sessions 0 --memory 1G
+expect 1 as admin "$bin/vgpu" tenant add physics
+! VGPU_LOG=error as tenant "$bin/vgpu" run --memory 64MiB -- "$program" \
+  >"$work/out" 2>"$work/err" || fail "a program ran beyond the quota"
+told "tenant 'physics' may have 0 sessions"
+has_no_session() {
+  as admin "$bin/vgpu" tenant list --json | jq -e '.tenants[] |
+    select(.name == "physics") | .used.sessions == 0' >/dev/null
+}
+until_true has_no_session
+expect 0 as admin "$bin/vgpu" tenant set physics --sessions 1
+expect 0 as tenant "$bin/vgpu" run --memory 64MiB -- "$program"
+expect 0 as admin "$bin/vgpu" tenant list
+grep -qE '^physics +[01] of 1 +0 ' "$work/out" || fail "list: $(<"$work/out")"
+expect 0 as admin "$bin/vgpu" tenant list --json
+jq -e '[.tenants[] | select(.added) | .name] == ["default", "physics"] and
+  (.tenants[] | select(.name == "physics") | .limits) ==
+  {"sessions": 1, "memory": 1073741824}' "$work/out" >/dev/null ||
+  fail "list: $(<"$work/out")"
+expect 0 as admin "$bin/vgpu" tenant remove physics --force
+expect 1 as admin "$bin/vgpu" tenant remove physics
+
 # Calls cross the network by the key of its worker, also after its worker died.
 export VGPU_TRANSPORT=forwarded
 heat_for() { # MILLISECONDS-A-LINE

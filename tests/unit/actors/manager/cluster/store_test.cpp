@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(an_unwritable_path_is_named) {
 BOOST_AUTO_TEST_CASE(a_store_belongs_to_one_manager) {
   auto mine = open();
   // This also holds for the file that replaces the first one.
-  mine->begin_term(1, {});
+  mine->begin_term(1, {}, {});
   auto other = store::open(path);
   BOOST_REQUIRE(!other.ok());
   BOOST_TEST(other.why().what.find("another manager") != std::string::npos);
@@ -227,19 +227,24 @@ BOOST_AUTO_TEST_CASE(an_outdated_store_forgets_its_sessions) {
   auto mine = open();
   mine->save(x);
   mine->save_drained("a", true);
+  mine->save_tenant("t", control::tenant_limits{.gpus = 1});
   // A single manager becomes the first of several.
-  mine->begin_term(1, {});
+  mine->begin_term(1, {}, {});
   BOOST_TEST(mine->state().sessions.size() == 1u);
   BOOST_TEST(mine->state().drained.contains("a"));
+  BOOST_TEST(mine->state().tenants.at("t").gpus == 1u);
   mine.reset();
   mine = open();
   BOOST_TEST(mine->state().term == 1u);
+  BOOST_TEST(mine->state().tenants.at("t").gpus == 1u);
   // It leads again, without another leader in between.
-  mine->begin_term(2, {"b"});
+  mine->begin_term(2, {"b"}, {{"u", {}}});
+  BOOST_TEST(!mine->state().tenants.contains("t"));
+  BOOST_TEST(mine->state().tenants.contains("u"));
   BOOST_TEST(mine->state().sessions.size() == 1u);
   BOOST_TEST((mine->state().drained == std::set<std::string>{"b"}));
   // Another manager led in between.
-  mine->begin_term(4, {});
+  mine->begin_term(4, {}, {});
   BOOST_TEST(mine->state().sessions.empty());
   mine.reset();
   mine = open();

@@ -62,7 +62,8 @@ BOOST_AUTO_TEST_CASE(looks_are_decoded) {
       view(entry(R"({"endpoint":"tcp://h:1","term":3})", R"(,"lease":"12")"),
            entry(some_record)));
   BOOST_TEST((all.who == etcd::leader{"tcp://h:1", 3}));
-  BOOST_TEST((all.kept == etcd::record{3, 20'000, {"a"}}));
+  // This leader is of a release without tenants.
+  BOOST_TEST((all.kept == etcd::record{3, 20'000, {"a"}, {}}));
   BOOST_TEST(all.revision == 7);
 }
 
@@ -107,7 +108,9 @@ BOOST_AUTO_TEST_CASE(an_unreadable_record_never_counts_as_missing) {
         R"({"term":1,"numbers":1e30,"drained":[]})",
         R"({"term":99999999999,"numbers":0,"drained":[]})",
         R"({"term":1,"numbers":0,"drained":[7]})",
-        R"({"term":1,"numbers":0,"drained":{"a":[]}})"})
+        R"({"term":1,"numbers":0,"drained":{"a":[]}})",
+        R"({"term":1,"numbers":0,"drained":[],"tenants":{"a b":{}}})",
+        R"({"term":1,"numbers":0,"drained":[],"tenants":{"a":7}})"})
     bad(etcd::look{}, view(no_entry, entry(value)));
 }
 
@@ -147,8 +150,8 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(etcd_questions)
 
 BOOST_AUTO_TEST_CASE(the_lead_is_taken_if_it_is_free_and_nothing_changed) {
-  auto got = etcd::encode(
-      etcd::take{12, {"tcp://h:1", 4}, {4, 30'000, {"b"}}, 7}, "/x/");
+  const etcd::record next{4, 30'000, {"b"}, {{"t", {1, 2, 0.5, 3, -4}}}};
+  auto got = etcd::encode(etcd::take{12, {"tcp://h:1", 4}, next, 7}, "/x/");
   BOOST_TEST(got.path == "/v3/kv/txn");
   auto body = json::parse(got.body);
   auto& compare = body["compare"];
@@ -162,7 +165,7 @@ BOOST_AUTO_TEST_CASE(the_lead_is_taken_if_it_is_free_and_nothing_changed) {
   BOOST_TEST(puts[0]["request_put"]["lease"] == "12");
   auto written = text_in(puts[1]["request_put"]["value"]);
   auto read = good<etcd::seen>(etcd::look{}, view(no_entry, entry(written)));
-  BOOST_TEST((read.kept == etcd::record{4, 30'000, {"b"}}));
+  BOOST_TEST((read.kept == next));
   auto leads = text_in(puts[0]["request_put"]["value"]);
   read = good<etcd::seen>(etcd::look{}, view(entry(leads), no_entry));
   BOOST_TEST((read.who == etcd::leader{"tcp://h:1", 4}));
