@@ -9,12 +9,18 @@ namespace {
 
 using control::role;
 
-/// Returns whether a message is a command's order or question, which concerns
-/// vGPUs of others.
-bool is_of_command(const control::body& what) {
-  return control::may_say(role::command, what) &&
-         !control::may_say(role::client, what) &&
-         !control::may_say(role::node, what);
+bool admits(const control::senders& by, principal::kind who) {
+  switch (who) {
+  case principal::kind::node:
+    return by.node_key;
+  case principal::kind::tenant:
+    return by.tenant_key;
+  case principal::kind::admin:
+    return by.admin_key;
+  case principal::kind::newcomer:
+    return by.newcomer_key;
+  }
+  return false;
 }
 
 bool may_be(principal::kind who, role as) {
@@ -50,14 +56,15 @@ result<control::envelope> as_principal(const principal& who,
     return fault{fault_kind::refused,
                  "the key of '" + who.name + "' does not allow " + what};
   };
-  if (who.is == principal::kind::newcomer)
+  auto admitted = admits(control::senders_of(said.body), who.is);
+  if (!admitted && who.is == principal::kind::newcomer)
     return refuse("more than to join; use the key that it was given then");
   if (auto* x = std::get_if<control::hello>(&said.body);
       x != nullptr && !may_be(who.is, x->as))
     return refuse(x->as == role::node     ? "to be a node"
                   : x->as == role::client ? "to run programs"
                                           : "commands; log in as an admin");
-  if (who.is != principal::kind::admin && is_of_command(said.body))
+  if (!admitted)
     return refuse("to say " + std::string{control::name_of(said.body)});
   auto out = said;
   out.from = name_for(who, said.from);

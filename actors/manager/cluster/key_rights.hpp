@@ -12,13 +12,15 @@ namespace vgpu {
 /// the key and its tenant. Fails where this principal may not say that,
 /// whatever the peer says that it is.
 ///
-/// | principal | role in hello | name | may not say |
-/// | --- | --- | --- | --- |
-/// | node | node | node/NAME | |
-/// | tenant | client | client/NAME/... | orders and questions of a command |
-/// | admin | client, command | client/NAME/..., command/NAME/... | |
-/// | newcomer | | | anything but enroll, which is not for this function |
-result<control::envelope> as_principal(const principal &who,
-                                       const control::envelope &said);
+/// | principal | role in hello | name |
+/// | --- | --- | --- |
+/// | node | node | node/NAME |
+/// | tenant | client | client/NAME/... |
+/// | admin | client, command | client/NAME/..., command/NAME/... |
+/// | newcomer | | |
+///
+/// The table of messages (control::senders) says which keys may say what.
+result<control::envelope> as_principal(const principal& who,
+                                       const control::envelope& said);
 
 } // namespace vgpu
