@@ -92,7 +92,9 @@ void session_lifecycle::handle(const std::string& peer,
     admitted = numbers_.take_numbers(fresh);
   if (!admitted) {
     out_.emit(event_kind::refused,
-              printable(x.program.name) + " asked for " + admitted.why().what);
+              printable(x.program.name) +
+                  (within ? " asked for " : " was refused: ") +
+                  admitted.why().what);
     return out_.refuse(peer, from, admitted.why());
   }
   fresh.client = from.from;

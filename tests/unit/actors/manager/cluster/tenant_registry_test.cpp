@@ -103,6 +103,7 @@ BOOST_AUTO_TEST_CASE(sessions_beyond_the_quota_are_refused_at_once) {
   auto why = refused("p3");
   BOOST_TEST(has(why, "tenant 'physics' may have 2 sessions, has 2 (0 wait)"));
   BOOST_TEST(has(why, "vgpu tenant set physics --sessions"));
+  BOOST_TEST(has(events().back().text, "prog was refused: tenant 'physics'"));
   // Others are not concerned, also without a key.
   open_as(of_biology, "b1");
   open("a", small());
@@ -246,6 +247,28 @@ BOOST_AUTO_TEST_CASE(a_vgpu_does_not_grow_beyond_its_tenants_quota) {
   BOOST_TEST(why_not(x) == "");
   BOOST_TEST(why_not(set_vgpu{got.vgpu, 0, 0, gib}) == "");
   BOOST_TEST(why_not(set_vgpu{got.vgpu, 0.375}) == "");
+}
+
+BOOST_AUTO_TEST_CASE(requests_before_nodes_register_are_within_the_quota) {
+  join("a");
+  limit("physics", {.sessions = 1, .priority = -1});
+  restart();
+  auto urgent = small();
+  urgent.priority = 9;
+  ask_as(of_physics, "p1", urgent);
+  ask_as(of_physics, "p2", urgent);
+  ask_as(of_biology, "b1");
+  BOOST_TEST((refused("p1") == "" && refused("p2") == ""));
+  join("a");
+  // Once the nodes are there, those that waited for them go in turn.
+  live(std::chrono::seconds{3}, {"a"});
+  auto first = ordered("a");
+  auto second = ordered("a");
+  BOOST_REQUIRE((first && second));
+  BOOST_TEST(first->priority == 0);
+  BOOST_TEST(second->priority == -1);
+  BOOST_TEST(!ordered("a"));
+  BOOST_TEST(has(refused("p2"), "tenant 'physics'"));
 }
 
 BOOST_AUTO_TEST_CASE(a_claim_that_no_node_confirms_is_within_the_quota) {
