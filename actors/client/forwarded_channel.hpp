@@ -25,7 +25,7 @@ struct forwarding_parts {
   opened_session& opened;
   const session_lease& lease;
   /// Gives the bytes of the state that the worker restores.
-  const session_restore& restore;
+  session_restore& restore;
   answer_delivery& answers;
   /// Notes each message to the worker.
   worker_fence& fence;

@@ -26,6 +26,10 @@ struct held_state {
   bool snapshot = false;
   /// Counts the workers that were to restore it.
   unsigned tries = 0;
+  /// Count its bytes that came while the worker executed calls, and those that
+  /// have travelled since.
+  std::uint64_t came_ahead = 0;
+  std::uint64_t travelled = 0;
 };
 
 } // namespace vgpu

@@ -60,6 +60,7 @@ void session_client::work() {
   if (auto* running = checkpoint())
     running->advance();
   take_snapshot();
+  parts_->restore.free_some();
   if (auto* channel = worker.channel())
     channel->tend();
   fail_calls();
@@ -96,6 +97,8 @@ std::chrono::milliseconds session_client::patience() const {
     return -1ms;
   if (auto* running = checkpoint())
     return running->has_work() ? 0ms : 5ms;
+  if (parts_->restore.frees())
+    return 1ms;
   auto* channel = parts_->worker.channel();
   constexpr auto never = clock::time_point::max();
   auto next = channel ? channel->next_tend() : never;

@@ -234,7 +234,8 @@ void session_client::on_attached(std::optional<std::uint64_t> received) {
                                      ? parts_->process.position()
                                      : *received);
   parts_->fence.forget_released();
-  parts_->restore.restored(parts_->replay.follows());
+  parts_->restore.restored(parts_->replay.follows(),
+                           parts_->worker.is_mapped());
   if (phase_ == session_phase::restoring)
     enter(session_phase::serving);
 }

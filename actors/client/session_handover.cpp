@@ -9,15 +9,67 @@
 
 namespace vgpu {
 
+namespace {
+
+/// Gives the largest round after which the session stands still, in bytes.
+constexpr std::uint64_t small_round = std::uint64_t{32} << 20;
+constexpr unsigned most_rounds = 8;
+
+/// Returns another descriptor of a file.
+unique_fd another_descriptor(int fd) {
+  return unique_fd{::fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+}
+
+} // namespace
+
+// -- orders -------------------------------------------------------------------
+
 void session_handover::begin(const control::pause_session& order) {
+  order_ = order;
+  rounds_ = 0;
+  came_ahead_ = came_last_ = 0;
+  if (may_copy_ahead())
+    order_changes(form::ahead);
+  else
+    order_whole();
+}
+
+/// Returns whether the state can travel while calls are executed, and makes
+/// room for it. A mapped worker hands over its file. The state of a session
+/// that is to sleep is kept compressed.
+bool session_handover::may_copy_ahead() {
+  if (parts().worker.is_mapped() || order_.suspend)
+    return false;
+  auto file = make_state_memory();
+  if (file)
+    file_ = std::move(*file);
+  return file.ok();
+}
+
+void session_handover::order_whole() {
   auto mapped = parts().worker.is_mapped();
+  forget_state();
+  form_ = form::whole;
   data::checkpoint wanted{.compress = !mapped, .order = begin_progress()};
-  wanted.may_checkpoint_process = order.suspend;
-  wanted.next = order.next;
+  wanted.may_checkpoint_process = order_.suspend;
+  if (rounds_ == 0)
+    wanted.next = order_.next;
   // Lent memory is useful on this host only, so the session needs something
   // else to recover from.
   if (mapped && parts().opened.is_protected())
-    wanted.lend_to = order.lend_to;
+    wanted.lend_to = order_.lend_to;
+  parts().worker.send(std::move(wanted));
+}
+
+/// Orders what changed since the last round. The next worker is told once.
+void session_handover::order_changes(form what) {
+  form_ = what;
+  data::checkpoint wanted{.compress = false,
+                          .go_on = what == form::ahead,
+                          .order = begin_progress(),
+                          .in_memory = options_.state_memory};
+  if (rounds_ == 0)
+    wanted.next = order_.next;
   parts().worker.send(std::move(wanted));
 }
 
@@ -44,7 +96,10 @@ void session_handover::forget_state() noexcept {
   file_ = unique_fd{};
   lent_ = unique_fd{};
   inflow_.reset();
+  arriving_.reset();
 }
+
+// -- the transfer -------------------------------------------------------------
 
 status session_handover::begin_transfer(data::checkpointed& x,
                                         std::vector<unique_fd> files) {
@@ -55,6 +110,8 @@ status session_handover::begin_transfer(data::checkpointed& x,
       lent_ = std::move(files[1]);
     return {};
   }
+  if (form_ != form::whole)
+    return begin_changes(x.bytes);
   auto inflow = state_inflow::begin(x.bytes);
   if (!inflow)
     return inflow.why();
@@ -62,18 +119,67 @@ status session_handover::begin_transfer(data::checkpointed& x,
   return {};
 }
 
+/// Begins to receive what is not here yet. A state that is too large for memory
+/// is ordered whole afterwards.
+status session_handover::begin_changes(std::uint64_t bytes) {
+  if (form_ == form::ahead && bytes > options_.state_memory)
+    return {};
+  const auto& opened = parts().opened;
+  auto newest = opened.places.at(opened.header().newest.load() - 1);
+  auto inflow = snapshot_inflow::begin(bytes, another_descriptor(file_.get()),
+                                       another_descriptor(newest));
+  if (!inflow)
+    return inflow.why();
+  arriving_ = std::move(*inflow);
+  return {};
+}
+
 status session_handover::take_part(std::uint64_t from,
                                    std::span<const std::byte> bytes) {
+  if (arriving_)
+    return arriving_->take(from, bytes);
   return inflow_ ? inflow_->take(from, bytes) : status{};
 }
 
 result<bool> session_handover::transfer() {
+  if (arriving_)
+    return take_changes();
   if (!inflow_)
     return true;
   while (auto range = inflow_->want())
     parts().worker.send(*range);
   return inflow_->complete();
 }
+
+result<bool> session_handover::take_changes() {
+  if (auto ok = arriving_->work(); !ok)
+    return ok.why();
+  while (auto range = arriving_->want())
+    parts().worker.send(*range);
+  return arriving_->complete();
+}
+
+/// Orders the next round, or the rest while the session stands still.
+void session_handover::end_round() {
+  ++rounds_;
+  parts().worker.send(data::go_on{});
+  if (!arriving_)
+    return order_whole();
+  auto came = arriving_->bytes().travelled;
+  arriving_.reset();
+  auto little = is_little(came);
+  came_ahead_ += came;
+  came_last_ = came;
+  order_changes(little ? form::rest : form::ahead);
+}
+
+/// Returns whether another round would not make the rest smaller.
+bool session_handover::is_little(std::uint64_t came) const {
+  auto grows = rounds_ > 1 && came > came_last_ / 4 * 3;
+  return came <= small_round || grows || rounds_ >= most_rounds;
+}
+
+// -- the state ----------------------------------------------------------------
 
 /// Returns a fault unless the state that arrived is the announced one.
 status session_handover::check(int file, std::size_t& lent_count) const {
@@ -110,6 +216,8 @@ status session_handover::spill(unique_fd& file, std::uint64_t bytes) const {
 }
 
 void session_handover::finish() {
+  if (form_ == form::ahead)
+    return end_round();
   auto stopped = *current().stopped;
   auto stood_since = current().stands;
   if (stopped.process_checkpointed) {
@@ -121,6 +229,8 @@ void session_handover::finish() {
                    .bytes = stopped.bytes,
                    .position = stopped.position,
                    .began = stood_since};
+  state.came_ahead = came_ahead_;
+  state.travelled = arriving_ ? arriving_->bytes().travelled : 0;
   if (auto ok = check(state.file.get(), state.lent_count); !ok)
     return give_up(ok.why().what, false);
   if (auto ok = spill(state.file, stopped.bytes); !ok)

@@ -5,6 +5,7 @@
 #include "actors/client/session_client_options.hpp"
 #include "actors/client/session_reports.hpp"
 #include "actors/link/protocol.hpp"
+#include "actors/state/snapshot_inflow.hpp"
 #include "actors/state/state_transfer.hpp"
 
 #include <chrono>
@@ -21,6 +22,16 @@ namespace vgpu {
 /// Carries out the manager's orders to pause a session: checkpoints its worker
 /// and transfers the state to this client. If anything fails before the state
 /// is here, the worker continues and the session runs where it was.
+///
+///              forwarded             little travelled
+///   begin() ──────────────► ahead ─────────────────────► rest ──► finish()
+///     │                     │ ▲ │                                    ▲
+///     │ mapped, or          └─┘ │ too large for memory               │
+///     └─ suspends ──────────────┴──────────────────────► whole ──────┘
+///
+/// In `ahead` the worker executes calls while its state travels. Each round
+/// brings what changed since the one before, and so does `rest`, in which the
+/// session stands still. In `whole` the session stands still for all of it.
 ///
 /// It sends orders to the worker, and answers the manager. checkpoint_taker
 /// draws the states of one checkpoint.
@@ -42,14 +53,21 @@ public:
   /// Answers an order to pause a session that is lost.
   void refuse(const std::string& why);
 
+  bool has_work() const noexcept override {
+    return arriving_ && arriving_->works();
+  }
   void give_up(const std::string& why, bool lasting) override;
   void abandon() noexcept override;
 
 private:
+  enum class form : std::uint8_t { ahead, rest, whole };
+
   std::chrono::milliseconds rest_within() const override {
     return options_.pause_within;
   }
-  bool runs_during_transfer() const noexcept override { return false; }
+  bool runs_during_transfer() const noexcept override {
+    return form_ == form::ahead;
+  }
   status begin_transfer(data::checkpointed& x,
                         std::vector<unique_fd> files) override;
   status take_part(std::uint64_t from,
@@ -57,16 +75,32 @@ private:
   result<bool> transfer() override;
   void finish() override;
 
+  bool may_copy_ahead();
+  void order_whole();
+  void order_changes(form what);
+  status begin_changes(std::uint64_t bytes);
+  result<bool> take_changes();
+  void end_round();
+  bool is_little(std::uint64_t came) const;
   void forget_state() noexcept;
   status check(int file, std::size_t& lent_count) const;
   status spill(unique_fd& file, std::uint64_t bytes) const;
 
   const session_client_options& options_;
   std::optional<control::pause_session> postponed_;
-  unique_fd file_; // the state of a mapped worker
+  control::pause_session order_{}; // that is carried out
+  form form_ = form::whole;
+  /// Is the state of a mapped worker, or what has come of a forwarded one's.
+  unique_fd file_;
   unique_fd lent_; // the memory that the state lends
-  /// Receives the state of a forwarded worker.
+  /// Receives the whole state of a forwarded worker.
   std::optional<state_inflow> inflow_;
+  /// Receives what changed in it.
+  std::optional<snapshot_inflow> arriving_;
+  /// Count the rounds and their bytes, and those of the last one.
+  unsigned rounds_ = 0;
+  std::uint64_t came_ahead_ = 0;
+  std::uint64_t came_last_ = 0;
 };
 
 } // namespace vgpu

@@ -6,7 +6,9 @@
 #include "actors/state/state_transfer.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <utility>
 
 namespace vgpu {
@@ -16,6 +18,8 @@ namespace {
 /// Limits the workers that try to restore a state before something else is
 /// tried.
 constexpr unsigned most_tries = 2;
+/// Gives the number of bytes that are freed at once.
+constexpr std::int64_t freed_at_once = std::int64_t{32} << 20;
 
 } // namespace
 
@@ -100,7 +104,26 @@ bool session_restore::hold_snapshot() {
   return true;
 }
 
-void session_restore::restored(bool follows) {
+/// Reports how much of a state travelled while the session was served.
+void session_restore::report_copied() const {
+  auto event = reports_.make_event(
+      "session-copied",
+      reports_.program() + ": " + std::to_string(held_->came_ahead) +
+          " bytes of its state travelled while its calls went on, and " +
+          std::to_string(held_->travelled) + " bytes while it stood still");
+  event.bytes = held_->came_ahead + held_->travelled;
+  reports_.tell(std::move(event));
+}
+
+void session_restore::free_some() {
+  if (!dropped_)
+    return;
+  auto left = ::lseek(dropped_.get(), 0, SEEK_END) - freed_at_once;
+  if (left <= 0 || ::ftruncate(dropped_.get(), left) != 0)
+    dropped_ = unique_fd{};
+}
+
+void session_restore::restored(bool follows, bool adopted) {
   auto tell = [&](std::uint64_t bytes, double milliseconds) {
     reports_.tell(control::restored{lease_.session(), lease_.epoch(), bytes,
                                     milliseconds});
@@ -114,15 +137,24 @@ void session_restore::restored(bool follows) {
   }
   std::chrono::duration<double, std::milli> took =
       std::chrono::steady_clock::now() - held_->began;
+  // This comes first, because the other report ends the command.
+  if (held_->came_ahead != 0)
+    report_copied();
   // After a failure only the replay is reported to the manager.
   tell(held_->snapshot ? 0 : held_->bytes, took.count());
+  // A snapshot is still needed, and an adopted file is the worker's memory.
+  if (!held_->snapshot && !adopted)
+    dropped_ = std::move(held_->file);
   held_.reset();
 }
 
 std::shared_ptr<const std::vector<std::byte>>
-session_restore::part(const data::state_wanted& wanted) const {
-  return held_ ? part_of_state(held_->file.get(), held_->bytes, wanted)
-               : nullptr;
+session_restore::part(const data::state_wanted& wanted) {
+  if (!held_)
+    return nullptr;
+  auto out = part_of_state(held_->file.get(), held_->bytes, wanted);
+  held_->travelled += out ? out->size() : 0;
+  return out;
 }
 
 } // namespace vgpu

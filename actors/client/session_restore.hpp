@@ -49,12 +49,16 @@ public:
   void choose();
   /// Drops the state, which the serving worker does not need any more, and
   /// reports to the manager. `follows` says that another worker served the
-  /// session before it.
-  void restored(bool follows);
+  /// session before it. `adopted` says that the worker got the file itself.
+  void restored(bool follows, bool adopted);
+  /// Frees some of the memory of a dropped state. Call it from time to time
+  /// while frees().
+  void free_some();
+  bool frees() const noexcept { return static_cast<bool>(dropped_); }
 
   /// Returns the bytes that a worker asks for, or null where there are none.
   std::shared_ptr<const std::vector<std::byte>>
-  part(const data::state_wanted& wanted) const;
+  part(const data::state_wanted& wanted);
   /// Returns whether no worker could restore the last snapshot, so that another
   /// is not worth taking.
   bool snapshot_useless() const noexcept { return snapshot_useless_; }
@@ -64,11 +68,15 @@ public:
 private:
   void give_up_tried(bool whole_journal);
   bool hold_snapshot();
+  void report_copied() const;
 
   opened_session& opened_;
   const session_lease& lease_;
   const session_reports& reports_;
   std::optional<held_state> held_;
+  /// Holds the file of a state that nobody needs. Freeing all of it at once
+  /// takes longer than a worker waits for a sign of life.
+  unique_fd dropped_;
   bool snapshot_useless_ = false;
   std::uint64_t calls_before_ = 0;
 };

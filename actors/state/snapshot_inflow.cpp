@@ -83,6 +83,11 @@ std::optional<data::state_wanted> snapshot_inflow::want() {
   return data::state_wanted{next.from, next.to};
 }
 
+void snapshot_inflow::ask_again() noexcept {
+  asked_ = 0;
+  under_way_ = 0;
+}
+
 status snapshot_inflow::take(std::uint64_t from,
                              std::span<const std::byte> bytes) {
   if (asked_ == 0 || parts_.front().from != from ||

@@ -46,6 +46,9 @@ public:
   /// Returns the next range to request, if any. Call it until it returns
   /// nothing.
   std::optional<data::state_wanted> want();
+  /// Requests again what was requested on a lost connection, where it cannot
+  /// arrive any more.
+  void ask_again() noexcept;
   /// Takes a part. Parts must come in the order of the requests; others are
   /// dropped.
   status take(std::uint64_t from, std::span<const std::byte> bytes);
@@ -59,6 +62,9 @@ public:
   bool complete() const noexcept { return stage_ == stage::complete; }
 
   const account& bytes() const noexcept { return account_; }
+  /// Returns the size of the whole file.
+  std::uint64_t size() const noexcept { return bytes_; }
+  int file() const noexcept { return file_.get(); }
 
 private:
   /// Names what arrives now.

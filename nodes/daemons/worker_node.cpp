@@ -371,7 +371,11 @@ int run(const options& given) {
   if (own.next)
     desk.emplace(listener->get(), own.session, own.next.token, *exec);
   auto orders = read_orders(given.pgpus.size());
-  desk.reset();
+  unique_fd contents;
+  if (desk) {
+    desk->end();
+    contents = desk->take_contents();
+  }
   if (!orders) {
     spdlog::error("{}: no orders on standard input. Do not start a worker by "
                   "hand: its node starts it.",
@@ -390,9 +394,11 @@ int run(const options& given) {
                        keys ? keys->open() : std::string{}};
   serving.dry_run =
       dry_run_process("/proc/self/exe", arguments_of_dry_run(given));
-  serving.preparation = [](auto& to, auto session, auto file, auto ring) {
-    return prepare_next_worker(to, session, file, std::move(ring));
+  serving.preparation = [](auto& to, auto session, auto files, auto ring) {
+    return prepare_next_worker(to, session, files, std::move(ring));
   };
+  if (contents)
+    serving.contents = std::make_shared<const unique_fd>(std::move(contents));
   if (given.device == "nvidia" && device::nvidia_can_checkpoint())
     serving.gpu_mover = gpu_move_process("/proc/self/exe");
   serving.mapped_busy_poll = polling->limits(serving.mapped_busy_poll.longest);

@@ -9,6 +9,8 @@ usage() {
 usage: precopy.sh BUILD CASE MIB MOST-MS
 
   migrate    to another node, and back
+  forwarded  the same, with a client that forwards calls: most of a state must
+             travel before the program stands still
   suspend    suspended, and brought back by its next call
   snapshots  taken every 500 ms
 
@@ -35,7 +37,7 @@ move() { # COMMAND ARGUMENT...
 
 rewrite() { # OPTION...
   follow_program rewriter "$vgpu" run "$@" -- "$rewriter" "$mebibytes" \
-    "$the_end"
+    "$the_end" "${percent-10}"
   rm -f -- "$the_end"
   ((program_status == 0)) ||
     fail "it ended with $program_status: $(<"$work/out/rewriter.err")"
@@ -78,6 +80,36 @@ case_migrate() {
   ((moved == 2)) || fail "it was moved $moved times"
   say "pauses in ms: $(pauses session-migrated)"
   short_enough
+}
+
+# Moves the program, which changes next to nothing. Tells whether at most an
+# eighth of its memory travelled while it stood still. All of it does where the
+# next worker opened its devices too late to be told of it.
+little_at_rest() {
+  move migrate 1
+  on_nvidia || "$vgpu" events --json </dev/null |
+    jq -es --argjson most "$((mebibytes << 17))" 'map(
+      select(.kind == "session-copied").text |
+      capture("(?<ahead>[0-9]+) bytes of its state.* and (?<rest>[0-9]+) bytes")
+      | map_values(tonumber)) | last
+      | .ahead > $most and .rest <= $most' >/dev/null
+}
+
+case_forwarded() {
+  export VGPU_TRANSPORT=forwarded
+  there_and_back() {
+    until_true little_at_rest && until_true little_at_rest ||
+      fail "too much travelled while it stood still: $(copied)"
+  }
+  copied() {
+    "$vgpu" events --json </dev/null |
+      jq -r 'select(.kind == "session-copied").text'
+  }
+  on_ready there_and_back
+  cluster
+  percent=0 rewrite
+  say "$(copied)"
+  say "pauses in ms: $(pauses session-migrated)"
 }
 
 case_suspend() {

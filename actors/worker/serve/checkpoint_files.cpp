@@ -15,7 +15,7 @@ void checkpoint_files::begin(std::vector<unique_fd> places) {
   state_ = unique_fd{};
 }
 
-status checkpoint_files::choose(bool snapshot, bool to_disk) {
+status checkpoint_files::choose(bool keep, bool to_disk) {
   if (state_)
     return {};
   on_disk_ = places_.size() > 1 && to_disk;
@@ -23,14 +23,14 @@ status checkpoint_files::choose(bool snapshot, bool to_disk) {
     state_ = std::move(places_[on_disk_ ? 1 : 0]);
     return {};
   }
-  auto& file = snapshot ? kept_ : state_;
+  auto& file = keep ? kept_ : state_;
   if (!file) {
     auto fresh = make_state_memory();
     if (!fresh)
       return fresh.why();
     file = std::move(*fresh);
   }
-  if (snapshot)
+  if (keep)
     state_ = unique_fd{::fcntl(kept_.get(), F_DUPFD_CLOEXEC, 0)};
   if (!state_)
     return fault{fault_kind::system, "no descriptor is left for a state"};

@@ -22,10 +22,10 @@ public:
   /// memory and perhaps on a disk. Without any, the worker uses a file of its
   /// own.
   void begin(std::vector<unique_fd> places);
-  /// Chooses the state's file, if there is none yet. `snapshot` says that the
-  /// session continues and the file is kept for the next snapshot. `to_disk`
-  /// says that the state is too large for memory.
-  status choose(bool snapshot, bool to_disk);
+  /// Chooses the state's file, if there is none yet. `keep` takes the file that
+  /// is kept for the next state. `to_disk` says that the state is too large for
+  /// memory.
+  status choose(bool keep, bool to_disk);
   /// Returns the state's file; -1 before choose().
   int state() const noexcept { return state_.get(); }
   bool is_on_disk() const noexcept { return on_disk_; }

@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace vgpu {
 
@@ -92,14 +93,17 @@ private:
 } // namespace
 
 result<std::unique_ptr<helper>>
-prepare_next_worker(const next_worker& to, session_id session, int file,
-                    std::function<void()> ring,
+prepare_next_worker(const next_worker& to, session_id session,
+                    preparation_files files, std::function<void()> ring,
                     std::chrono::milliseconds within) {
   auto socket = connect_abstract(to.socket);
   if (!socket)
     return socket.why();
   auto words = data::encode({session, epoch{}, data::prepare{to.token}});
-  if (auto ok = send_packet(socket->get(), words, {&file, 1}); !ok)
+  std::vector<int> descriptors{files.modules};
+  if (files.contents >= 0)
+    descriptors.push_back(files.contents);
+  if (auto ok = send_packet(socket->get(), words, descriptors); !ok)
     return ok.why();
   return std::unique_ptr<helper>{std::make_unique<awaited_answer>(
       std::move(*socket), std::move(ring), within)};

@@ -1,5 +1,9 @@
 // Has the session's next worker compile modules while this one executes calls.
 //
+// The prepared worker may also read the file in which this one keeps a copy of
+// the session's memory up to date, so that the state with which the session
+// leaves need not travel by way of a client elsewhere.
+//
 // Compiling takes longer than most other parts of a migration. The prepared
 // worker does it before the session stands still: it gets a file that describes
 // the objects, without contents, and answers when the code is ready. Whatever
@@ -16,17 +20,23 @@
 
 namespace vgpu {
 
-/// Passes a file on to the prepared worker of a session. The helper calls
-/// `ring`, on any thread, when there is an outcome. The file must outlive it.
+/// Names the files that a prepared worker gets. They must outlive the helper.
+struct preparation_files {
+  int modules = -1;  // what the worker compiles
+  int contents = -1; // the kept copy of the session's memory, if there is one
+};
+
+/// Passes files on to the prepared worker of a session. The helper calls
+/// `ring`, on any thread, when there is an outcome.
 using begin_preparation = std::function<result<std::unique_ptr<helper>>(
-    const next_worker& to, session_id session, int file,
+    const next_worker& to, session_id session, preparation_files files,
     std::function<void()> ring)>;
 
 /// Does so over the prepared worker's socket, on the same host. After `within`
 /// without an answer the outcome is a fault.
 result<std::unique_ptr<helper>>
-prepare_next_worker(const next_worker& to, session_id session, int file,
-                    std::function<void()> ring,
+prepare_next_worker(const next_worker& to, session_id session,
+                    preparation_files files, std::function<void()> ring,
                     std::chrono::milliseconds within = std::chrono::minutes{2});
 
 } // namespace vgpu

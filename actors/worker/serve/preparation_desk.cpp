@@ -69,11 +69,13 @@ bool preparation_desk::take(packet& in, int guest) {
   auto head = data::decode(in.words);
   auto* x = head ? std::get_if<data::prepare>(&head->body) : nullptr;
   if (x == nullptr || head->session != session_ || x->token != token_ ||
-      in.descriptors.size() != 1) {
+      in.descriptors.empty() || in.descriptors.size() > 2) {
     spdlog::warn("session {}: a message to a prepared worker was refused",
                  session_.value);
     return false;
   }
+  if (in.descriptors.size() > 1)
+    contents_ = std::move(in.descriptors[1]);
   auto why = prepare(in.descriptors[0].get());
   if (why.empty())
     spdlog::info("session {}: its modules are compiled, while its present "

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace vgpu {
@@ -30,6 +31,9 @@ public:
 
   /// Ends the thread. A module that is being compiled is completed.
   void end();
+  /// Returns, once, the file in which the session's present worker keeps a copy
+  /// of its memory, or no descriptor. Call it after end().
+  unique_fd take_contents() noexcept { return std::move(contents_); }
 
 private:
   void serve();
@@ -45,6 +49,7 @@ private:
   std::atomic<bool> stops_{false};
   doorbell stop_;
   std::vector<unique_fd> guests_{}; // have sent nothing yet
+  unique_fd contents_{};
   std::thread thread_;
 };
 

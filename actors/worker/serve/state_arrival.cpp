@@ -4,6 +4,8 @@
 #include "actors/link/log.hpp"
 #include "actors/state/state_file.hpp"
 
+#include <fcntl.h>
+
 #include <utility>
 
 namespace vgpu {
@@ -33,29 +35,44 @@ status state_arrival::restore(int file, bool adopt,
     exec_.account().begin_recovery();
     return exec_.restore(file, adopt, std::move(lent));
   }();
-  if (!position) {
-    failure_ =
-        "the session's state cannot be restored here: " + position.why().what;
-    spdlog::error("session {}: {}", identity_.session.value, failure_);
-    return position.why().reworded(failure_);
-  }
+  if (!position)
+    return fail(position.why());
   progress_.restored(*position);
   forwarded_.skip_to(*position);
   restored_ = true;
   return {};
 }
 
+unique_fd state_arrival::former_contents() const {
+  return contents_ ? unique_fd{::fcntl(contents_->get(), F_DUPFD_CLOEXEC, 0)}
+                   : unique_fd{};
+}
+
+fault state_arrival::fail(const fault& why) {
+  failure_ = "the session's state cannot be restored here: " + why.what;
+  spdlog::error("session {}: {}", identity_.session.value, failure_);
+  return why.reworded(failure_);
+}
+
 void state_arrival::begin(const data::attach& by) {
   by_ = by;
-  if (inflow_ && inflow_->bytes() == by.restore) {
+  if (inflow_ && inflow_->size() == by.restore) {
     inflow_->ask_again();
-  } else {
-    auto begun = state_inflow::begin(by.restore);
-    if (!begun)
-      return forwarded_.send(data::refused{begun.why().what});
-    inflow_ = std::move(*begun);
+    return ask();
   }
+  auto file = make_state_memory();
+  if (!file)
+    return refuse(file.why());
+  auto begun =
+      snapshot_inflow::begin(by.restore, std::move(*file), former_contents());
+  if (!begun)
+    return refuse(begun.why());
+  inflow_ = std::move(*begun);
   ask();
+}
+
+void state_arrival::refuse(const fault& why) {
+  forwarded_.send(data::refused{why.what});
 }
 
 void state_arrival::ask() {
@@ -63,22 +80,42 @@ void state_arrival::ask() {
     forwarded_.send(*wanted);
 }
 
+status state_arrival::store(const data::state_part& x, const parcel_ptr& in) {
+  auto ok = inflow_->take(x.from, in->bulk());
+  if (!ok || !inflow_->works())
+    return ok;
+  heartbeat_cover beating{heartbeats_};
+  while (ok && inflow_->works())
+    ok = inflow_->work();
+  return ok;
+}
+
 std::optional<data::attach> state_arrival::take(const data::state_part& x,
                                                 const parcel_ptr& in) {
   if (!inflow_)
     return std::nullopt;
-  if (auto ok = inflow_->take(x.from, in->bulk()); !ok) {
-    forwarded_.send(data::refused{ok.why().what});
+  if (auto ok = store(x, in); !ok) {
+    inflow_.reset();
+    refuse(fail(ok.why()));
     return std::nullopt;
   }
   if (!inflow_->complete()) {
     ask();
     return std::nullopt;
   }
-  auto done = restore(inflow_->file(), false);
-  inflow_.reset();
+  // Nobody else has this file, so its pages may become the session's memory.
+  auto done = restore(inflow_->file(), true);
+  {
+    heartbeat_cover beating{heartbeats_}; // freeing much memory takes a while
+    auto came = inflow_->bytes();
+    spdlog::debug("session {}: of its state, {} bytes travelled and {} were "
+                  "copied from its former worker",
+                  identity_.session.value, came.travelled, came.copied);
+    inflow_.reset();
+    contents_.reset();
+  }
   if (!done) {
-    forwarded_.send(data::refused{done.why().what});
+    refuse(done.why());
     return std::nullopt;
   }
   return by_;

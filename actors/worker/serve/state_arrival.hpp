@@ -2,7 +2,8 @@
 #pragma once
 
 #include "actors/link/unix_socket.hpp"
-#include "actors/state/state_transfer.hpp"
+#include "actors/state/snapshot_inflow.hpp"
+#include "actors/state/vgpu_actor.hpp"
 #include "actors/worker/execute/executor.hpp"
 #include "actors/worker/serve/forwarded_source.hpp"
 #include "actors/worker/serve/heartbeat_thread.hpp"
@@ -12,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace vgpu {
@@ -24,9 +26,10 @@ class state_arrival {
 public:
   state_arrival(const session_identity& identity, executor& exec,
                 forwarded_source& forwarded, replay_progress& progress,
-                heartbeat_thread& heartbeats)
+                heartbeat_thread& heartbeats, shared_file contents)
       : identity_(identity), exec_(exec), forwarded_(forwarded),
-        progress_(progress), heartbeats_(heartbeats) {}
+        progress_(progress), heartbeats_(heartbeats),
+        contents_(std::move(contents)) {}
 
   /// Returns whether an attaching client brings a state that is needed here.
   bool is_wanted(const data::attach& by) const noexcept {
@@ -56,14 +59,22 @@ public:
 
 private:
   void ask();
+  status store(const data::state_part& x, const parcel_ptr& in);
+  unique_fd former_contents() const;
+  fault fail(const fault& why);
+  void refuse(const fault& why);
 
   const session_identity& identity_;
   executor& exec_;
   forwarded_source& forwarded_;
   replay_progress& progress_;
   heartbeat_thread& heartbeats_;
+  /// Holds the former worker's copy of the session's memory, if it was on this
+  /// host. What is copied from there is compared with its hash first, since
+  /// that worker may still write to the file.
+  shared_file contents_;
 
-  std::optional<state_inflow> inflow_;
+  std::optional<snapshot_inflow> inflow_;
   data::attach by_; // the message of the client that has the state
   bool restored_ = false;
   std::string failure_;

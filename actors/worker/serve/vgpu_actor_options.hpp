@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/link/control_values.hpp"
+#include "actors/state/vgpu_actor.hpp"
 #include "actors/worker/serve/dry_run.hpp"
 #include "actors/worker/serve/helper.hpp"
 #include "actors/worker/serve/next_preparation.hpp"
@@ -35,6 +36,9 @@ struct vgpu_actor_options {
   /// Passes modules on to the session's next worker. Without it, that one
   /// compiles them when it restores the state.
   begin_preparation preparation;
+  /// Holds the file in which the session's former worker on this host kept a
+  /// copy of its memory; may be null or empty.
+  shared_file contents{};
   /// Begins a release. Without it, a session that cannot be described cannot be
   /// suspended.
   begin_gpu_move gpu_mover;

@@ -22,8 +22,8 @@ void worker_checkpoint::begin(const data::checkpoint& x,
     return;
   wanted_ = x;
   files_.begin(std::move(files));
-  // A state that leaves for good needs the room of the kept copies.
-  if (!x.go_on) {
+  // A whole state that leaves for good needs the room of the kept copies.
+  if (!uses_kept_file()) {
     exec_.forget_copies();
     files_.drop_snapshot();
   }
@@ -107,8 +107,12 @@ status worker_checkpoint::pass_modules_on() {
   }();
   if (!written)
     return written.why();
-  auto begun = begin_preparation_(wanted_.next, identity_.session,
-                                  modules_.get(), ring_);
+  // Without such a file the whole state travels by way of the client.
+  auto contents = !client_.is_on_this_host() && uses_kept_file() &&
+                  exec_.copies_ahead() && choose_file();
+  auto begun = begin_preparation_(
+      wanted_.next, identity_.session,
+      {modules_.get(), contents ? files_.state() : -1}, ring_);
   if (!begun)
     return begun.why();
   preparation_ = std::move(*begun);
@@ -211,8 +215,8 @@ void worker_checkpoint::begin_state() {
 }
 
 /// Begins to copy into the state's file. A snapshot's file is written again: by
-/// the snapshot after the next one, or by the next one if the client has a
-/// copy.
+/// the snapshot after the next one, or by the next one, or the state with which
+/// the session leaves, if the client has a copy.
 status worker_checkpoint::begin_copying() {
   if (auto ok = choose_file(); !ok)
     return ok;
@@ -295,7 +299,8 @@ void worker_checkpoint::hand_over(std::uint64_t bytes,
 }
 
 status worker_checkpoint::choose_file() {
-  return files_.choose(wanted_.go_on, exec_.used_bytes() > wanted_.in_memory);
+  return files_.choose(uses_kept_file(),
+                       exec_.used_bytes() > wanted_.in_memory);
 }
 
 /// Writes the state. Completes what was copied ahead. Where that fails, as on a

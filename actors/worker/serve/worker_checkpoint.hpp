@@ -97,6 +97,13 @@ private:
   /// Returns whether a client ordered the checkpoint, and not a question to the
   /// vGPU state actor. Orders of clients have a number.
   bool is_ordered_by_client() const noexcept { return wanted_.order != 0; }
+  /// Returns whether the state is written into the file that is kept for the
+  /// next one: that of a snapshot, or of a state of which a client elsewhere
+  /// has most.
+  bool uses_kept_file() const noexcept {
+    return wanted_.go_on || (is_ordered_by_client() && !wanted_.compress &&
+                             !client_.is_on_this_host());
+  }
   void tell(phase_told now);
   bool lends() const;
 

@@ -131,6 +131,7 @@ struct world {
   bool hides_heap = false;                 // the kernels call malloc
   begin_dry_run dry_run;
   begin_preparation preparation;
+  shared_file former_contents;
   begin_gpu_move gpu_mover;
   busy_poll_limits looks; // for the client as well
   /// The client's key, which workers admit. Unset: nobody has keys.
@@ -253,6 +254,7 @@ struct world {
                            .longest_call = longest_call,
                            .dry_run = dry_run,
                            .preparation = preparation,
+                           .contents = former_contents,
                            .gpu_mover = gpu_mover,
                            .mapped_busy_poll = looks,
                            .forwarded_busy_poll = looks},

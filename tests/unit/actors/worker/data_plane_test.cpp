@@ -244,25 +244,47 @@ BOOST_AUTO_TEST_CASE(a_session_moves_without_a_replay) {
       [](auto& x) { return x.kind == "session-replayed"; }));
 }
 
-// The log is mapped, because forwarded states are compressed and not copied
-// ahead.
-BOOST_AUTO_TEST_CASE(a_session_is_copied_ahead_or_at_rest) {
+BOOST_DATA_TEST_CASE(a_session_is_copied_ahead_or_at_rest,
+                     boost::unit_test::data::make(both), where) {
   for (auto sight : {false, true}) {
     world it;
     it.watches = true;
     it.blind = !sight;
-    auto first = it.begin(transport::automatic, true);
+    auto first = it.begin(transport::automatic, where.same_host);
     for (int i = 0; i < 100; ++i)
       it.add(3);
     BOOST_TEST(it.read_counter() == 300u);
     BOOST_TEST(it.pause(1) == "");
     wait_for(first);
     it.drift = 1000;
-    it.lease(2, it.start_worker(2, true));
+    it.lease(2, it.start_worker(2, where.same_host));
     BOOST_TEST(it.read_counter() == 300u);
     BOOST_TEST(!it.in.has<control::event>(
         [](auto& x) { return x.kind == "session-replayed"; }));
   }
+}
+
+/// Whatever has come of its state by then, nothing of the session is lost.
+BOOST_AUTO_TEST_CASE(a_worker_that_dies_while_it_is_copied_loses_nothing) {
+  watches = true;
+  auto first = begin(transport::forwarded, false);
+  add(3);
+  BOOST_TEST(read_counter() == 3u);
+  order_pause(1);
+  replace(first);
+  BOOST_TEST(read_counter() == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(a_next_worker_that_dies_while_it_restores_loses_nothing) {
+  watches = true;
+  auto first = begin(transport::forwarded, false);
+  add(3);
+  BOOST_TEST(pause(1) == "");
+  wait_for(first);
+  auto second = start_worker(2, false);
+  lease(2, second);
+  replace(second, 3);
+  BOOST_TEST(read_counter() == 3u);
 }
 
 BOOST_AUTO_TEST_CASE(a_large_state_is_a_file_without_a_name) {

@@ -158,7 +158,7 @@ status outcome_of(const next_worker& to, std::uint64_t session, int file,
   gate rang;
   rang.close();
   auto begun = prepare_next_worker(
-      to, {session}, file, [&] { rang.open(); }, within);
+      to, {session}, {file}, [&] { rang.open(); }, within);
   if (!begun)
     return begun.why();
   rang.pass();
@@ -259,9 +259,11 @@ BOOST_FIXTURE_TEST_CASE(a_worker_ends_while_its_next_one_compiles,
   BOOST_TEST(read_counter() == 3u);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_new_client_ends_what_its_predecessor_began,
-                        preparations) {
-  auto first = begin(transport::automatic, true);
+BOOST_DATA_TEST_CASE_F(preparations,
+                       a_new_client_ends_what_its_predecessor_began,
+                       data_of::make(both), where) {
+  watches = true;
+  auto first = begin(transport::automatic, where.same_host);
   target.desk.reset();
   order_pause(1, false, target.next);
   auto silent = accept_at(target.listener);
@@ -275,6 +277,40 @@ BOOST_FIXTURE_TEST_CASE(a_new_client_ends_what_its_predecessor_began,
   }));
   add(3);
   BOOST_TEST(read_counter() == 3u);
+}
+
+/// A session whose calls are forwarded, with its prepared next worker on the
+/// same host.
+BOOST_FIXTURE_TEST_CASE(the_next_worker_has_what_the_former_one_copied,
+                        preparations) {
+  watches = true;
+  auto first = begin(transport::automatic, false);
+  add(3);
+  order_pause(1, false, target.next);
+  BOOST_TEST(paused(1) == "");
+  wait_for(first);
+  target.desk->end();
+  auto file = target.desk->take_contents();
+  BOOST_REQUIRE(static_cast<bool>(file));
+  auto state = state_reader::open(file.get());
+  BOOST_REQUIRE(state.ok());
+  auto contents = state->index().memory.size();
+  BOOST_TEST(contents > 0u);
+  former_contents = std::make_shared<const unique_fd>(std::move(file));
+  lease(2, start_worker(2, false));
+  BOOST_TEST(read_counter() == 3u);
+  BOOST_TEST(told("session-copied"));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_worker_that_maps_the_log_hands_over_its_file_alone,
+                        preparations) {
+  watches = true;
+  auto first = begin(transport::automatic, true);
+  order_pause(1, false, target.next);
+  BOOST_TEST(paused(1) == "");
+  target.desk->end();
+  BOOST_TEST(!target.desk->take_contents());
+  goes_on_elsewhere(first, 0);
 }
 
 BOOST_AUTO_TEST_CASE(orders_end_a_preparation) {
