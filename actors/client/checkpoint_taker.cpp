@@ -4,6 +4,14 @@
 
 namespace vgpu {
 
+namespace {
+
+/// Gives the longest time between two parts of a state. A part that was lost
+/// with a full queue does not come again.
+constexpr std::chrono::seconds part_within{60};
+
+} // namespace
+
 std::uint64_t checkpoint_taker::begin_progress() {
   auto now = clock::now();
   progress_ = progress{
@@ -30,6 +38,7 @@ void checkpoint_taker::take(const data::checkpointed& x,
   if (progress_->stopped || x.order != progress_->order)
     return;
   progress_->stopped = x;
+  progress_->arrived = clock::now();
   if (!x.process_checkpointed) {
     auto ok = begin_transfer(*progress_->stopped, std::move(files));
     if (!ok)
@@ -42,6 +51,7 @@ void checkpoint_taker::take(const data::state_part& x,
                             std::span<const std::byte> bytes) {
   if (!progress_)
     return;
+  progress_->arrived = clock::now();
   // The program must not wait for ever for a snapshot. A worker on this host
   // that finds no room gives up likewise.
   if (auto ok = take_part(x.from, bytes); !ok)
@@ -75,6 +85,12 @@ void checkpoint_taker::advance() {
   auto complete = transfer();
   if (!complete)
     return give_up(complete.why().what, true);
+  if (*complete || has_work())
+    progress_->arrived = clock::now();
+  else if (clock::now() - progress_->arrived > part_within)
+    return give_up("no part of its state came for " +
+                       std::to_string(part_within.count()) + " s",
+                   false);
   const auto& stopped = *progress_->stopped;
   if (*complete && !parts_.opened.waits_before(stopped.position) &&
       parts_.worker.has_answers(stopped.answers))

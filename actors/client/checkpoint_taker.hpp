@@ -96,6 +96,7 @@ protected:
     clock::time_point stands;  // when the worker stopped executing calls
     bool copied_ahead = false; // the worker copied while it executed calls
     std::optional<data::checkpointed> stopped{};
+    clock::time_point arrived{}; // when the last part of the state came
   };
 
   explicit checkpoint_taker(const checkpoint_parts& parts) : parts_(parts) {}
