@@ -458,10 +458,11 @@ BOOST_AUTO_TEST_CASE(it_lives_as_pinned_memory_until_its_last_mapping_ends) {
   BOOST_TEST(free_bytes() == room);
 }
 
-BOOST_AUTO_TEST_CASE(access_is_checked_as_cuda_says) {
+BOOST_AUTO_TEST_CASE(access_is_checked_as_a_driver_does) {
   constexpr auto both = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  // Only memory of a node has access by nodes.
-  CHECK_CODE(allow(at, node, both), CUDA_ERROR_INVALID_VALUE);
+  // The host and its node have one access.
+  REQUIRE_OK(allow(at, node, both));
+  word(at) = 4;
   CUmemGenericAllocationHandle of_node = 0;
   REQUIRE_OK(make(node, CU_MEM_HANDLE_TYPE_NONE, of_node));
   REQUIRE_OK(cuMemMap(at + bytes, bytes, 0, of_node, 0));
@@ -475,6 +476,10 @@ BOOST_AUTO_TEST_CASE(access_is_checked_as_cuda_says) {
   auto on_device = create(bytes, CU_MEM_HANDLE_TYPE_NONE);
   REQUIRE_OK(cuMemMap(at + bytes, bytes, 0, on_device, 0));
   CHECK_CODE(allow(at + bytes, host, both), CUDA_ERROR_NOT_SUPPORTED);
+  REQUIRE_OK(allow(at + bytes, host, CU_MEM_ACCESS_FLAGS_PROT_NONE));
+  unsigned long long flags = 99;
+  REQUIRE_OK(cuMemGetAccess(&flags, &node, at + bytes));
+  BOOST_TEST(flags == 0u);
   REQUIRE_OK(cuMemUnmap(at + bytes, bytes));
   REQUIRE_OK(cuMemRelease(on_device));
 }
