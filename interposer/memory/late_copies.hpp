@@ -4,6 +4,7 @@
 
 #include "interposer/session/reply_slots.hpp"
 #include "interposer/stream/stream_event.hpp"
+#include "schema/catalogue/calls.hpp"
 
 #include <atomic>
 #include <condition_variable>
