@@ -438,7 +438,9 @@ struct elsewhere : world {
   acted_worker_elsewhere worker{zmq};
 
   explicit elsewhere(
-      control::protection level = control::protection::snapshot) {
+      control::protection level = control::protection::snapshot,
+      std::optional<std::chrono::milliseconds> term = std::nullopt) {
+    lease_term = term.value_or(lease_term);
     protect = level;
     connect(transport::forwarded);
     lease(1, worker.where());
@@ -548,7 +550,8 @@ BOOST_AUTO_TEST_SUITE_END()
 namespace {
 
 struct leaves_elsewhere : elsewhere {
-  leaves_elsewhere() : elsewhere(control::protection::none) {
+  // This worker is silent while it writes its file.
+  leaves_elsewhere() : elsewhere(control::protection::none, 60s) {
     call();
     // From here on the client takes orders.
     BOOST_TEST(worker.next<data::calls>(1).has_value());
