@@ -5,7 +5,6 @@
 #include "actors/state/state_file.hpp"
 #include "actors/state/state_transfer.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -96,7 +95,7 @@ bool session_restore::hold_snapshot() {
     return refuse("it is of a call that the log does not hold");
   calls_before_ = state->index().calls;
   held_.emplace();
-  held_->file = unique_fd{::fcntl(place, F_DUPFD_CLOEXEC, 0)};
+  held_->file = duplicate_of(place);
   held_->bytes = state->bytes();
   held_->position = position;
   held_->began = std::chrono::steady_clock::now();

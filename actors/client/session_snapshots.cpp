@@ -3,7 +3,6 @@
 #include "actors/link/log.hpp"
 #include "actors/state/state_file.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,10 +24,6 @@ constexpr std::chrono::milliseconds latest_retry = 10s;
 /// the devices. Snapshots also leave its host alone for as long as one takes in
 /// total.
 constexpr int work_per_pause = 9;
-
-unique_fd duplicate_of(int fd) {
-  return unique_fd{::fcntl(fd, F_DUPFD_CLOEXEC, 0)};
-}
 
 } // namespace
 

@@ -5,7 +5,6 @@
 
 #include <utility>
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -17,7 +16,7 @@ keyed_connections::keyed_connections(std::shared_ptr<permitted_keys> permitted)
 }
 
 void keyed_connections::accepted(int fd) {
-  unique_fd own{::fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+  auto own = duplicate_of(fd);
   auto& here = here_[fd];
   // The first message may have been read before this event.
   if (here.own)

@@ -42,7 +42,7 @@ std::string peer_name(int fd) {
 } // namespace
 
 void silent_connections::accepted(int fd, clock::time_point now) {
-  unique_fd own{::fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+  auto own = duplicate_of(fd);
   if (!own)
     return; // it is gone, or there are no descriptors left
   auto peer = peer_name(own.get());

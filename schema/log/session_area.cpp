@@ -104,6 +104,10 @@ unique_fd::~unique_fd() {
     ::close(fd_);
 }
 
+unique_fd duplicate_of(int fd) noexcept {
+  return unique_fd{::fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+}
+
 int unique_fd::release() noexcept {
   return std::exchange(fd_, -1);
 }

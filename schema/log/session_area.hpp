@@ -45,6 +45,10 @@ private:
   int fd_ = -1;
 };
 
+/// Returns another descriptor of an open file, or none where `fd` is none or
+/// the process has no more of them.
+unique_fd duplicate_of(int fd) noexcept;
+
 /// Owns a range of address space.
 class mapping {
 public:

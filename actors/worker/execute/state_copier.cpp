@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 
-#include <fcntl.h>
 #include <unistd.h>
 
 namespace vgpu {
@@ -277,7 +276,7 @@ status state_copier::begin(int file, bool keep, std::function<void()> ring) {
     kept_.erase(known);
   }
   if (!to || !to->is_whole()) {
-    unique_fd own{::fcntl(file, F_DUPFD_CLOEXEC, 0)};
+    auto own = duplicate_of(file);
     if (!own || ::ftruncate(own.get(), 0) != 0)
       return cuda_fault(CUDA_ERROR_OPERATING_SYSTEM,
                         std::string{"a state's file cannot be emptied: "} +

@@ -3,7 +3,6 @@
 #include "actors/state/state_file.hpp"
 #include "actors/state/state_transfer.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <utility>
@@ -31,7 +30,7 @@ status checkpoint_files::choose(bool keep, bool to_disk) {
     file = std::move(*fresh);
   }
   if (keep)
-    state_ = unique_fd{::fcntl(kept_.get(), F_DUPFD_CLOEXEC, 0)};
+    state_ = duplicate_of(kept_.get());
   if (!state_)
     return fault{fault_kind::system, "no descriptor is left for a state"};
   return {};
@@ -57,7 +56,7 @@ void checkpoint_files::forget() {
 }
 
 result<checkpoint_files::whole_state> checkpoint_files::whole() const {
-  whole_state out{unique_fd{::fcntl(state_.get(), F_DUPFD_CLOEXEC, 0)}, 0};
+  whole_state out{duplicate_of(state_.get()), 0};
   if (!out.file)
     return fault{fault_kind::not_ready,
                  "there is no file with its state; pause it first"};

@@ -4,8 +4,6 @@
 #include "actors/link/log.hpp"
 #include "actors/state/state_file.hpp"
 
-#include <fcntl.h>
-
 #include <utility>
 
 namespace vgpu {
@@ -44,8 +42,7 @@ status state_arrival::restore(int file, bool adopt,
 }
 
 unique_fd state_arrival::former_contents() const {
-  return contents_ ? unique_fd{::fcntl(contents_->get(), F_DUPFD_CLOEXEC, 0)}
-                   : unique_fd{};
+  return contents_ ? duplicate_of(contents_->get()) : unique_fd{};
 }
 
 fault state_arrival::fail(const fault& why) {
