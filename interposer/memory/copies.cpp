@@ -403,20 +403,21 @@ CUresult read_in_stream(stream& in, const end& to,
 /// of the GPU, which streams that wait for it may occupy.
 CUresult read_late(stream& in, const end& to, const end& from,
                    const call::extent& size) {
-  auto room = late_copies().room_of(in);
-  while (!room && host_calls().wait_for_an_end())
+  std::shared_ptr<late_room> room;
+  (void)host_calls().retry_at_ends([&] {
     room = late_copies().room_of(in);
+    return room != nullptr;
+  });
   auto parts =
       parts_of_read(to, from, size, room ? room->piece_bytes() : max_payload);
   std::span<const read_part> rest{parts};
-  while (room) {
-    if (auto code = read_in_stream(in, to, room, rest); code != CUDA_SUCCESS)
-      return code;
-    if (rest.empty())
-      return CUDA_SUCCESS;
-    if (!host_calls().wait_for_an_end())
-      break;
-  }
+  auto code = CUDA_SUCCESS;
+  auto appended = [&] {
+    code = read_in_stream(in, to, room, rest);
+    return code != CUDA_SUCCESS || rest.empty();
+  };
+  if (room && host_calls().retry_at_ends(appended))
+    return code;
   return late_copies().add(in, to.at.address, to.at.address + to.bytes,
                            std::make_unique<late_read>(from, rest));
 }

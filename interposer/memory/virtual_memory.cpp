@@ -351,7 +351,7 @@ CUresult virtual_memory::take(int file, CUmemGenericAllocationHandle& out) {
     return CUDA_ERROR_INVALID_VALUE;
   if (says->what.session == sharing().own())
     return take_own(says->what, out);
-  unique_fd kept{::fcntl(file, F_DUPFD_CLOEXEC, 0)};
+  auto kept = duplicate_of(file);
   if (!kept)
     return CUDA_ERROR_OPERATING_SYSTEM;
   auto device = device_named(says->device);
@@ -534,9 +534,9 @@ CUresult virtual_memory::check_access(const CUmemAccessDesc& wanted,
 CUresult virtual_memory::give_access(device_address at, mapping& x,
                                      const CUmemAccessDesc& wanted) {
   auto host = memories_.at(x.memory).host;
-  if (is_host(wanted.location) && host == 0)
-    return CUDA_SUCCESS;
   if (is_host(wanted.location)) {
+    if (host == 0)
+      return CUDA_SUCCESS;
     x.access[the_host] = wanted.flags;
     return protect_view(at, x.bytes, wanted.flags);
   }

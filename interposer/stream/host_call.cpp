@@ -350,17 +350,21 @@ void host_caller::wait_for_room() {
   });
 }
 
-bool host_caller::wait_for_an_end() {
+std::uint64_t host_caller::ended() {
+  std::lock_guard guard{mutex_};
+  return ended_calls_;
+}
+
+bool host_caller::wait_for_more_than(std::uint64_t before) {
   if (runs_host_functions())
     return false;
   std::unique_lock guard{mutex_};
-  auto ended = ended_calls_;
   wait_for_ends(guard, [&] {
-    return ended == ended_calls_ && !pending_calls_.empty() &&
+    return ended_calls_ <= before && !pending_calls_.empty() &&
            std::none_of(pending_calls_.begin(), pending_calls_.end(),
                         [](auto& x) { return x.second.given_up; });
   });
-  return ended != ended_calls_;
+  return ended_calls_ > before;
 }
 
 void host_caller::wait_for_functions() {

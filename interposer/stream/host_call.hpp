@@ -86,11 +86,21 @@ public:
   /// freed.
   void end_waits_in(std::uint64_t at, std::uint64_t bytes);
 
-  /// Waits until one of the pending calls has ended, like a driver whose queue
-  /// is full. Returns false at once where none is pending, on the thread that
-  /// runs the functions, and while no function has ended for ten seconds: one
-  /// of them may wait for the calling thread.
-  bool wait_for_an_end();
+  /// Calls `attempt` until it returns true, again whenever a pending call has
+  /// ended, as a driver waits for room in its queue. Returns false where that
+  /// would be in vain: none is pending, the calling thread runs the functions,
+  /// or none has ended for ten seconds, because one of them may wait for the
+  /// calling thread.
+  template <class Attempt>
+  bool retry_at_ends(const Attempt& attempt) {
+    for (;;) {
+      auto before = ended();
+      if (attempt())
+        return true;
+      if (!wait_for_more_than(before))
+        return false;
+    }
+  }
 
   /// Tells whether the program's memory in this range may change before the
   /// pending calls are done: one of them may write there, or waits for the
@@ -187,6 +197,11 @@ private:
   void start(server which);
   [[noreturn]] void serve(server which);
   void hold_back(stream& in);
+  /// Returns how many calls have ended.
+  std::uint64_t ended();
+  /// Waits until more than `before` calls have ended. Returns false where
+  /// retry_at_ends() would wait in vain.
+  bool wait_for_more_than(std::uint64_t before);
   void wait_for_room();
   void wait_for_functions();
   /// Waits while the condition holds. When no function has ended for ten
