@@ -5,6 +5,16 @@
 
 namespace vgpu {
 
+bool is_principal_name(std::string_view name) noexcept {
+  constexpr std::size_t longest = 64;
+  return !name.empty() && name.size() <= longest &&
+         std::ranges::all_of(name, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                  (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
+                  c == '@';
+         });
+}
+
 permitted_keys::permitted_keys(table all) {
   replace(std::move(all));
 }

@@ -38,6 +38,10 @@ struct principal {
   bool operator==(const principal&) const = default;
 };
 
+/// Returns whether the name may be a principal's or a tenant's: 1 to 64
+/// letters, digits, and - _ . @
+bool is_principal_name(std::string_view name) noexcept;
+
 /// Is null where nobody is named.
 using principal_ptr = std::shared_ptr<const principal>;
 

@@ -10,7 +10,6 @@ namespace vgpu {
 
 namespace {
 
-constexpr std::size_t longest_tenant = 64;
 /// Is less than any share that somebody asks for. Sums of fractions differ by
 /// less from what people add up.
 constexpr double rounding = 1e-9;
@@ -29,12 +28,6 @@ std::uint64_t product_of(std::uint64_t x, std::uint64_t y) {
 
 double share_of(const session_record& x) {
   return x.spec.share * x.spec.gpus;
-}
-
-std::string decimal(double x) {
-  char out[32] = {};
-  std::snprintf(out, sizeof(out), "%g", x);
-  return out;
 }
 
 /// Describes one limit of a tenant, in words.
@@ -58,13 +51,10 @@ fault beyond(const std::string& tenant, bool added, const std::string& waiting,
 
 } // namespace
 
-bool is_tenant_name(std::string_view name) noexcept {
-  return !name.empty() && name.size() <= longest_tenant &&
-         std::ranges::all_of(name, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                  (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
-                  c == '@';
-         });
+std::string decimal(double x) {
+  char out[32] = {};
+  std::snprintf(out, sizeof(out), "%g", x);
+  return out;
 }
 
 std::string tenant_of(const std::string& proven) {

@@ -19,12 +19,12 @@ inline constexpr const char* default_tenant = "default";
 /// Limits the tenants of a cluster.
 inline constexpr std::size_t most_tenants = 1'024;
 
-/// Returns whether `name` is a tenant's: 1 to 64 letters, digits, and - _ . @
-bool is_tenant_name(std::string_view name) noexcept;
-
 /// Returns the tenant of a session that was requested with a key of this
 /// tenant; empty: without.
 std::string tenant_of(const std::string& proven);
+
+/// Returns a share for people, such as "2.5".
+std::string decimal(double share);
 
 /// Returns a fault where no tenant can have these limits. A peer may have sent
 /// them.

@@ -1,15 +1,15 @@
 // `vgpu tenant`: what each tenant may have.
+#include "actors/link/permitted_keys.hpp"
 #include "actors/link/printable.hpp"
 #include "actors/records/checked_json.hpp"
 #include "actors/records/records_json.hpp"
 #include "actors/records/tenant_quota.hpp"
 #include "nodes/cli/command_client.hpp"
+#include "nodes/cli/text_table.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
 #include "schema/base/sizes.hpp"
 
-#include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <variant>
@@ -70,7 +70,7 @@ result<control::set_tenant> read_tenant(const tenant_options& x, bool add) {
   control::set_tenant out;
   out.name = x.name;
   out.add = add;
-  if (!is_tenant_name(x.name))
+  if (!is_principal_name(x.name))
     return wrong("tenant", x.name, "1 to 64 letters, digits, and - _ . @");
   auto& to = out.limits;
   constexpr const char* count = "a number, or none";
@@ -114,12 +114,6 @@ int change(const char* me, const tenant_options& x, bool add) {
 
 // -- the list -----------------------------------------------------------------
 
-std::string decimal(double x) {
-  char out[32] = {};
-  std::snprintf(out, sizeof(out), "%g", x);
-  return out;
-}
-
 std::string count_text(std::uint64_t x) {
   return x == control::unlimited ? no_limit : std::to_string(x);
 }
@@ -148,17 +142,7 @@ void print_tenants(const control::tenants& all) {
              ? no_limit
              : std::to_string(most.priority)});
   }
-  std::vector<std::size_t> widths(rows[0].size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], row[i].size());
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
-    line.erase(line.find_last_not_of(' ') + 1);
-    std::cout << line << "\n";
-  }
+  print_rows(rows, rows[0].size());
 }
 
 /// Limits that are none are left out.

@@ -3,6 +3,7 @@
 #include "actors/records/checked_json.hpp"
 #include "actors/records/records_json.hpp"
 #include "nodes/cli/command_client.hpp"
+#include "nodes/cli/text_table.hpp"
 #include "nodes/cli/vgpu_commands.hpp"
 #include "schema/base/sizes.hpp"
 
@@ -152,19 +153,7 @@ void print_table(const json& all, const std::string& by) {
     row.push_back(show_size(entry.at("bytes_from_device")));
     row.push_back(seconds(entry.at("memory_mib_seconds")));
   }
-  std::vector<std::size_t> widths(rows[0].size());
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i)
-      widths[i] = std::max(widths[i], row[i].size());
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      std::string pad(widths[i] - row[i].size(), ' ');
-      line += i < names.size() ? row[i] + pad + "  " : pad + row[i] + "  ";
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    std::cout << line << "\n";
-  }
+  print_rows(rows, names.size());
 }
 
 int usage(const usage_options& x) {

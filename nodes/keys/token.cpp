@@ -56,13 +56,4 @@ result<token> parse_token(std::string_view text) {
   return out;
 }
 
-bool is_principal_name(std::string_view name) noexcept {
-  return !name.empty() && name.size() <= 64 &&
-         std::ranges::all_of(name, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                  (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
-                  c == '@';
-         });
-}
-
 } // namespace vgpu

@@ -43,7 +43,4 @@ std::string text_of(const token& x);
 /// Reads what a user gave as a token, which may be anything.
 result<token> parse_token(std::string_view text);
 
-/// Returns whether the name may be a principal's.
-bool is_principal_name(std::string_view name) noexcept;
-
 } // namespace vgpu

@@ -1,5 +1,6 @@
 #include "actors/manager/cluster/tenant_registry.hpp"
 
+#include "actors/link/permitted_keys.hpp"
 #include "actors/link/printable.hpp"
 
 #include <algorithm>
@@ -56,7 +57,7 @@ void tenant_registry::handle(const std::string& peer,
 }
 
 status tenant_registry::set(const control::set_tenant& x) {
-  if (!is_tenant_name(x.name))
+  if (!is_principal_name(x.name))
     return fault{fault_kind::usage,
                  "tenant '" + printable(x.name) +
                      "': give 1 to 64 letters, digits, and - _ . @"};

@@ -1,5 +1,6 @@
 #include "actors/manager/election/etcd_codec.hpp"
 
+#include "actors/link/permitted_keys.hpp"
 #include "actors/link/printable.hpp"
 #include "actors/records/checked_json.hpp"
 #include "actors/records/records_json.hpp"
@@ -178,7 +179,7 @@ record read_record(const json& entry) {
   // A leader of an earlier release knew no tenants.
   auto tenants = value.value("tenants", json::object());
   for (const auto& [name, limits] : tenants.items()) {
-    if (!is_tenant_name(name) || out.tenants.size() >= most_tenants)
+    if (!is_principal_name(name) || out.tenants.size() >= most_tenants)
       throw bad_answer{"malformed names of tenants"};
     out.tenants.emplace(name, limits_from_json(limits));
   }

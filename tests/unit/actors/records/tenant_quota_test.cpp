@@ -1,5 +1,6 @@
 #include "actors/records/tenant_quota.hpp"
 
+#include "actors/link/permitted_keys.hpp"
 #include "actors/records/records_json.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -140,10 +141,10 @@ BOOST_AUTO_TEST_CASE(bad_limits_and_names_are_refused) {
       !check_limits({.share = std::numeric_limits<double>::quiet_NaN()}).ok());
   BOOST_TEST(!check_limits({.priority = 1'001}).ok());
   BOOST_TEST(!check_limits({.priority = -1'001}).ok());
-  BOOST_TEST(is_tenant_name("a.b-C_7@h"));
+  BOOST_TEST(is_principal_name("a.b-C_7@h"));
   for (const auto& bad : {std::string{}, std::string{"a b"}, std::string{"a/b"},
                           std::string{"\x1b[2J"}, std::string(65, 'x')})
-    BOOST_TEST(!is_tenant_name(bad));
+    BOOST_TEST(!is_principal_name(bad));
   BOOST_TEST(text_of(control::tenant_limits{}) == "no limits");
   BOOST_TEST(text_of(control::tenant_limits{.gpus = 2, .priority = 0}) ==
              "at most 2 GPUs, priority 0");
