@@ -4,14 +4,6 @@
 
 namespace vgpu {
 
-namespace {
-
-/// Gives the longest time between two parts of a state. A part that was lost
-/// with a full queue does not come again.
-constexpr std::chrono::seconds part_within{60};
-
-} // namespace
-
 std::uint64_t checkpoint_taker::begin_progress() {
   auto now = clock::now();
   progress_ = progress{
@@ -87,9 +79,9 @@ void checkpoint_taker::advance() {
     return give_up(complete.why().what, true);
   if (*complete || has_work())
     progress_->arrived = clock::now();
-  else if (clock::now() - progress_->arrived > part_within)
+  else if (clock::now() - progress_->arrived > parts_.part_within)
     return give_up("no part of its state came for " +
-                       std::to_string(part_within.count()) + " s",
+                       std::to_string(parts_.part_within.count()) + " ms",
                    false);
   const auto& stopped = *progress_->stopped;
   if (*complete && !parts_.opened.waits_before(stopped.position) &&

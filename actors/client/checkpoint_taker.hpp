@@ -46,6 +46,8 @@ struct checkpoint_parts {
   const session_reports& reports;
   const session_worker& worker;
   checkpoint_listener& listener;
+  /// Limits the time between two parts of a state.
+  std::chrono::milliseconds part_within;
 };
 
 /// Is the common part of handovers and snapshots: both order a checkpoint,

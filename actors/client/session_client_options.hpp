@@ -31,6 +31,9 @@ struct session_client_options {
   /// Limits the time in which a worker that was ordered to checkpoint must come
   /// to rest at a call.
   std::chrono::milliseconds pause_within{30'000};
+  /// Limits the time between two parts of a forwarded worker's state. A part
+  /// that was lost with a full queue does not come again.
+  std::chrono::milliseconds state_part_within{60'000};
   /// Limits a state in memory, in bytes. A larger one lies on a disk: in
   /// `state_dir` where the session is suspended or migrates, and in the
   /// program's folder where it is a snapshot.

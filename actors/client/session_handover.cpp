@@ -15,11 +15,6 @@ namespace {
 constexpr std::uint64_t small_round = std::uint64_t{32} << 20;
 constexpr unsigned most_rounds = 8;
 
-/// Returns another descriptor of a file.
-unique_fd another_descriptor(int fd) {
-  return unique_fd{::fcntl(fd, F_DUPFD_CLOEXEC, 0)};
-}
-
 } // namespace
 
 // -- orders -------------------------------------------------------------------
@@ -126,8 +121,8 @@ status session_handover::begin_changes(std::uint64_t bytes) {
     return {};
   const auto& opened = parts().opened;
   auto newest = opened.places.at(opened.header().newest.load() - 1);
-  auto inflow = snapshot_inflow::begin(bytes, another_descriptor(file_.get()),
-                                       another_descriptor(newest));
+  auto inflow = snapshot_inflow::begin(bytes, duplicate_of(file_.get()),
+                                       duplicate_of(newest));
   if (!inflow)
     return inflow.why();
   arriving_ = std::move(*inflow);
@@ -167,14 +162,14 @@ void session_handover::end_round() {
     return order_whole();
   auto came = arriving_->bytes().travelled;
   arriving_.reset();
-  auto little = is_little(came);
+  auto last = is_last_round(came);
   came_ahead_ += came;
   came_last_ = came;
-  order_changes(little ? form::rest : form::ahead);
+  order_changes(last ? form::rest : form::ahead);
 }
 
 /// Returns whether another round would not make the rest smaller.
-bool session_handover::is_little(std::uint64_t came) const {
+bool session_handover::is_last_round(std::uint64_t came) const {
   auto grows = rounds_ > 1 && came > came_last_ / 4 * 3;
   return came <= small_round || grows || rounds_ >= most_rounds;
 }

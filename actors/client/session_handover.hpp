@@ -81,7 +81,7 @@ private:
   status begin_changes(std::uint64_t bytes);
   result<bool> take_changes();
   void end_round();
-  bool is_little(std::uint64_t came) const;
+  bool is_last_round(std::uint64_t came) const;
   void forget_state() noexcept;
   status check(int file, std::size_t& lent_count) const;
   status spill(unique_fd& file, std::uint64_t bytes) const;

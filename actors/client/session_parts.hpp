@@ -26,8 +26,12 @@ struct session_parts {
       : opened(std::move(what)), reports(client, lease, opened),
         fence(opened.program.host, options.lease_term), replay(lease, reports),
         restore(opened, lease, reports), answers(opened),
-        handover({opened, lease, reports, worker, listener}, options),
-        snapshots({opened, lease, reports, worker, listener}, options, restore),
+        handover({opened, lease, reports, worker, listener,
+                  options.state_part_within},
+                 options),
+        snapshots({opened, lease, reports, worker, listener,
+                   options.state_part_within},
+                  options, restore),
         process(lease, reports) {}
   session_parts(const session_parts&) = delete;
   session_parts& operator=(const session_parts&) = delete;

@@ -96,8 +96,6 @@ void forwarded_source::send_part(
 void forwarded_source::attach(const std::string& peer, const data::attach& x,
                               std::uint64_t position) {
   client_ = peer;
-  second_.clear();
-  reorder_.clear();
   received_ = std::max(received_, position);
   if (!answers_) {
     // A device may answer until its executor is destroyed.
@@ -111,9 +109,7 @@ void forwarded_source::attach(const std::string& peer, const data::attach& x,
   }
   if (position < x.replay_until)
     answers_->hold();
-  answers_->attached(x);
-  answers_->acknowledge(x.answers_seen);
-  answers_->rewind();
+  begin_again(x);
   exec_.serve(answers_);
 }
 
@@ -126,6 +122,12 @@ void forwarded_source::attach_again(const data::attach& x) {
   postponed_bytes_ = 0;
   for (const auto& in : postponed_)
     postponed_bytes_ += in->bulk().size();
+  begin_again(x);
+}
+
+/// Forgets what was under way: the client sends its calls again, and gets again
+/// the answers that it has not seen.
+void forwarded_source::begin_again(const data::attach& x) {
   second_.clear();
   reorder_.clear();
   answers_->attached(x);

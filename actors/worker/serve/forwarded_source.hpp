@@ -155,6 +155,7 @@ private:
     parcel_ptr in;
   };
 
+  void begin_again(const data::attach& x);
   bool is_within_credit(std::uint64_t position) const;
   void queue(const data::calls& x, const parcel_ptr& in);
   link_socket::sent send_answer(const outbound_answer& out);

@@ -121,6 +121,7 @@ struct world {
   std::chrono::milliseconds longest_call = 60s;
   std::uint64_t state_memory = std::uint64_t{1} << 30;
   std::string state_dir = std::filesystem::temp_directory_path();
+  std::chrono::milliseconds state_part_within = 60s;
   // These apply to workers that start afterwards:
   std::uint32_t drift = 0;
   CUresult work_error = CUDA_SUCCESS; // with which all work ends
@@ -176,6 +177,7 @@ struct world {
     options.first_word_within = std::max(options.first_word_within, lease_term);
     options.state_memory = state_memory;
     options.state_dir = state_dir;
+    options.state_part_within = state_part_within;
     options.busy_poll = looks;
     options.key = client_key;
     actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(

@@ -1,18 +1,14 @@
 // Snapshots that travel: which parts of them are sent, and that only a complete
 // one is ever a state.
-#include "tests/unit/actors/data_plane_fixture.hpp"
-#include "tests/unit/actors/talker.hpp"
+#include "tests/unit/actors/worker_elsewhere.hpp"
 
 #include "actors/state/snapshot_inflow.hpp"
-#include "actors/state/state_file.hpp"
-#include "actors/state/state_transfer.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 
 #include <deque>
 #include <functional>
-#include <random>
 
 #include <poll.h>
 #include <sys/stat.h>
@@ -24,64 +20,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto piece_bytes = state_chunk_bytes;
-
-std::vector<std::byte> noise_of(unsigned seed) {
-  std::mt19937_64 random{seed};
-  std::vector<std::byte> out(piece_bytes);
-  for (std::size_t i = 0; i < out.size(); i += 8) {
-    auto word = random();
-    std::memcpy(out.data() + i, &word, 8);
-  }
-  return out;
-}
-
 unique_fd another(const unique_fd& file) {
   return unique_fd{::dup(file.get())};
-}
-
-/// A worker's file with the snapshots that it keeps.
-struct kept_file {
-  unique_fd file = std::move(*make_state_memory());
-  std::vector<state_chunk> pieces;
-  std::uint64_t bytes = 0;
-
-  /// `shift` is the place of the worker's first piece in the file.
-  explicit kept_file(std::size_t count, std::uint64_t shift = 0) {
-    for (std::size_t i = 0; i < count; ++i) {
-      pieces.push_back({.address = first_window + i * piece_bytes,
-                        .bytes = static_cast<std::uint32_t>(piece_bytes),
-                        .offset = (i + 1) * piece_bytes + shift});
-      set(i, static_cast<unsigned>(i + 1));
-    }
-  }
-
-  /// Fills a piece with noise, or with zeros if the seed is 0.
-  void set(std::size_t i, unsigned seed) {
-    auto bytes_of =
-        seed == 0 ? std::vector<std::byte>(piece_bytes) : noise_of(seed);
-    BOOST_REQUIRE(store_contents(file.get(), pieces[i], bytes_of).ok());
-  }
-
-  void finish(std::uint64_t position = 8) {
-    auto end = pieces.back().offset + piece_bytes;
-    BOOST_REQUIRE(begin_state(file.get(), end).ok());
-    state_index index;
-    index.position = position;
-    index.memory = pieces;
-    bytes = *state_writer{file.get(), false, end}.finish(index);
-  }
-};
-
-/// Checks all contents of a state, and returns its index.
-state_index whole_index(int file) {
-  auto state = state_reader::open(file);
-  BOOST_REQUIRE(state.ok());
-  each_chunk(state->index(), [&](auto& x) {
-    std::vector<std::byte> into(x.bytes);
-    BOOST_TEST(state->read(x, into).ok());
-  });
-  return state->index();
 }
 
 /// The parts that were requested and have not arrived.
@@ -135,18 +75,6 @@ snapshot_inflow::account take_all(const kept_file& from, const unique_fd& place,
   for (std::size_t i = 0; i < from.pieces.size(); ++i)
     BOOST_TEST(index.memory[i].hash == from.pieces[i].hash);
   return to.bytes();
-}
-
-/// Returns the bytes of a head, an index and `count` pieces.
-std::uint64_t with(const kept_file& x, std::size_t count) {
-  auto index = x.bytes - x.pieces.back().offset - piece_bytes;
-  return state_head_bytes + index + count * piece_bytes;
-}
-
-/// Returns how many bytes travelled in addition to those of with().
-std::uint64_t more_than(std::uint64_t travelled, const kept_file& x,
-                        std::size_t count) {
-  return travelled - with(x, count);
 }
 
 struct two_places {
@@ -331,140 +259,6 @@ BOOST_AUTO_TEST_SUITE_END()
 
 // -- the client
 
-namespace {
-
-/// A worker on another host that does what the test says.
-class acted_worker_elsewhere {
-public:
-  explicit acted_worker_elsewhere(zmq::context_t& zmq)
-      : talker_{zmq, link_options::form::bind, "tcp://127.0.0.1:*"} {}
-
-  running_worker where() const {
-    return {{talker_.endpoint(), "", "elsewhere"}, {}, {}};
-  }
-
-  /// Returns the next message of this kind. Meanwhile it answers keepalives,
-  /// and sends the first `parts` requested parts of its file.
-  template <class Body>
-  std::optional<Body> next(std::uint64_t epoch, std::uint64_t parts = ~0ull) {
-    for (auto until = std::chrono::steady_clock::now() + 120s;
-         std::chrono::steady_clock::now() < until;) {
-      auto got = talker_.hear(100ms);
-      if (!got || got->head.epoch.value != epoch)
-        continue;
-      const auto& body = got->head.body;
-      if (auto* x = std::get_if<Body>(&body))
-        return *x;
-      // A killed client may have sent this before its end.
-      if (std::holds_alternative<data::keepalive>(body))
-        (void)talker_.reaches(
-            data::progress{.received = tail, .executed = tail}, {}, epoch);
-      if (auto* x = std::get_if<data::state_wanted>(&body)) {
-        if (parts-- == 0)
-          return std::nullopt;
-        send_part(epoch, *x);
-      }
-    }
-    BOOST_ERROR("the client did not send the expected message");
-    return std::nullopt;
-  }
-
-  void say(std::uint64_t epoch, data::body what,
-           std::span<const std::byte> payload = {}) {
-    talker_.say(std::move(what), payload, epoch);
-  }
-
-  /// Serves a client that shows its lease. Returns the call number of the state
-  /// that the client asks it to restore.
-  std::uint64_t take_client(std::uint64_t epoch) {
-    for (;;) {
-      auto hello = next<data::attach>(epoch);
-      BOOST_REQUIRE(hello.has_value());
-      if (talker_.reaches(data::attached{{.received = tail, .executed = tail}},
-                          {}, epoch))
-        return hello->restore;
-    }
-  }
-
-  /// Answers an order for a snapshot and sends its file. Returns the bytes that
-  /// were sent.
-  std::uint64_t give_snapshot(std::uint64_t epoch,
-                              std::uint64_t parts = ~0ull) {
-    answer_order(epoch, true);
-    BOOST_TEST(next<data::go_on>(epoch, parts).has_value() == (parts == ~0ull));
-    return sent_;
-  }
-
-  /// Answers the order for the state with which the session leaves, and sends
-  /// its file. Returns the bytes that were sent.
-  std::uint64_t give_rest(std::uint64_t epoch) {
-    answer_order(epoch, false);
-    BOOST_TEST(next<data::detach>(epoch).has_value());
-    return sent_;
-  }
-
-  kept_file file{6};
-  std::uint64_t tail = 0; // its position in the log
-  bool copies_ahead = false;
-
-private:
-  void answer_order(std::uint64_t epoch, bool goes_on) {
-    auto order = next<data::checkpoint>(epoch);
-    BOOST_REQUIRE(order.has_value());
-    BOOST_TEST(order->go_on == goes_on);
-    BOOST_TEST(!order->compress);
-    if (copies_ahead)
-      say(epoch, data::checkpointing{order->order,
-                                     data::checkpointing::phase::copying});
-    file.finish(tail);
-    sent_ = 0;
-    say(epoch, data::checkpointed{.position = tail,
-                                  .bytes = file.bytes,
-                                  .order = order->order});
-  }
-
-  void send_part(std::uint64_t epoch, const data::state_wanted& x) {
-    auto part = part_of_state(file.file.get(), file.bytes, x);
-    BOOST_REQUIRE(part);
-    sent_ += part->size();
-    say(epoch, data::state_part{x.from}, *part);
-  }
-
-  talker talker_;
-  std::uint64_t sent_ = 0;
-};
-
-struct elsewhere : world {
-  acted_worker_elsewhere worker{zmq};
-
-  explicit elsewhere(
-      control::protection level = control::protection::snapshot,
-      std::optional<std::chrono::milliseconds> term = std::nullopt) {
-    lease_term = term.value_or(lease_term);
-    protect = level;
-    connect(transport::forwarded);
-    lease(1, worker.where());
-    worker.take_client(1);
-  }
-
-  /// Appends a call for the next snapshot to cover.
-  void call() {
-    append(call::device_sync{});
-    worker.tail = area.header().tail.load();
-  }
-
-  auto covered() {
-    return await("the snapshot covers every call",
-                 [&] { return area.header().covered.load() == worker.tail; });
-  }
-
-  const state_index newest() {
-    return whole_index(places.at(area.header().newest.load() - 1));
-  }
-};
-
-} // namespace
-
 BOOST_FIXTURE_TEST_SUITE(clients_of_workers_elsewhere, elsewhere)
 
 BOOST_AUTO_TEST_CASE(a_second_snapshot_sends_changed_pieces_alone) {
@@ -541,153 +335,6 @@ BOOST_AUTO_TEST_CASE(the_next_client_fetches_changed_pieces_alone) {
   worker.file.set(3, 70);
   BOOST_TEST(more_than(worker.give_snapshot(1), worker.file, 1) == 0u);
   BOOST_TEST(covered());
-}
-
-BOOST_AUTO_TEST_SUITE_END()
-
-// -- a session that leaves
-
-namespace {
-
-struct leaves_elsewhere : elsewhere {
-  // This worker is silent while it writes its file.
-  leaves_elsewhere() : elsewhere(control::protection::none, 60s) {
-    call();
-    // From here on the client takes orders.
-    BOOST_TEST(worker.next<data::calls>(1).has_value());
-  }
-
-  /// Changes so many pieces, each time to something else.
-  void change(std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i)
-      worker.file.set(i, ++seed_);
-  }
-
-  /// Restores the state in the next worker. Returns the bytes that it got.
-  std::uint64_t restore_elsewhere() {
-    talker next{zmq, link_options::form::bind, "tcp://127.0.0.1:*"};
-    lease(2, {{next.endpoint(), "", "elsewhere"}, {}, {}});
-    data::attach hello;
-    do
-      hello = next.next<data::attach>();
-    while (hello.restore == 0);
-    auto to = snapshot_inflow::begin(hello.restore,
-                                     std::move(*make_state_memory()), {});
-    BOOST_REQUIRE(to.ok());
-    while (!to->complete()) {
-      while (auto x = to->want())
-        next.say(*x, {}, 2);
-      if (!to->works()) {
-        auto got = next.hear();
-        BOOST_REQUIRE(got.has_value());
-        if (auto* x = std::get_if<data::state_part>(&got->head.body))
-          BOOST_REQUIRE(to->take(x->from, got->in->bulk()).ok());
-      }
-      BOOST_REQUIRE(to->work().ok());
-    }
-    auto index = whole_index(to->file());
-    BOOST_TEST(index.position == worker.tail);
-    for (std::size_t i = 0; i < worker.file.pieces.size(); ++i)
-      BOOST_TEST(index.memory[i].hash == worker.file.pieces[i].hash);
-    next.say(data::attached{{.received = worker.tail, .executed = worker.tail}},
-             {}, 2);
-    return to->bytes().travelled;
-  }
-
-  /// Returns the text of the event about what travelled.
-  std::string copied() {
-    std::string out;
-    BOOST_TEST(in.wait([&] {
-      return in.has<control::event>([&](auto& x) {
-        out = x.text;
-        return x.kind == "session-copied";
-      });
-    }));
-    return out;
-  }
-
-private:
-  unsigned seed_ = 1000;
-};
-
-} // namespace
-
-BOOST_FIXTURE_TEST_SUITE(sessions_that_leave_workers_elsewhere,
-                         leaves_elsewhere)
-
-BOOST_AUTO_TEST_CASE(a_session_stands_still_for_what_changed_alone) {
-  order_pause(1);
-  auto ahead = worker.give_snapshot(1);
-  BOOST_TEST(more_than(ahead, worker.file, 6) == 0u);
-  call();
-  change(1);
-  auto rest = worker.give_rest(1);
-  BOOST_TEST(more_than(rest, worker.file, 1) == 0u);
-  BOOST_TEST(paused(1) == "");
-  rest += restore_elsewhere();
-  auto text = copied();
-  BOOST_TEST(text.find(std::to_string(ahead) +
-                       " bytes of its state travelled while "
-                       "its calls went on, and " +
-                       std::to_string(rest) + " bytes") != std::string::npos,
-             text);
-}
-
-/// A round that is not small is followed by another one, as long as they
-/// shrink.
-BOOST_AUTO_TEST_CASE(rounds_go_on_while_they_shrink) {
-  worker.file = kept_file{40};
-  order_pause(1);
-  for (auto count : {40u, 25u, 18u, 1u}) {
-    if (count != 40)
-      change(count);
-    BOOST_TEST(more_than(worker.give_snapshot(1), worker.file, count) == 0u);
-  }
-  BOOST_TEST(more_than(worker.give_rest(1), worker.file, 0) == 0u);
-  BOOST_TEST(paused(1) == "");
-}
-
-BOOST_AUTO_TEST_CASE(a_session_that_changes_all_its_memory_leaves_as_well) {
-  worker.file = kept_file{20};
-  order_pause(1);
-  worker.give_snapshot(1);
-  change(20);
-  worker.give_snapshot(1);
-  change(20);
-  BOOST_TEST(more_than(worker.give_rest(1), worker.file, 20) == 0u);
-  BOOST_TEST(paused(1) == "");
-}
-
-BOOST_AUTO_TEST_CASE(a_refused_copy_ends_the_move) {
-  order_pause(1);
-  BOOST_TEST(worker.next<data::checkpoint>(1).has_value());
-  worker.say(1, data::not_checkpointed{"it has no room"});
-  BOOST_TEST(worker.next<data::go_on>(1).has_value());
-  BOOST_TEST(paused(1) == "it has no room");
-}
-
-BOOST_AUTO_TEST_CASE(the_state_of_a_session_that_sleeps_is_compressed) {
-  order_pause(1, true);
-  auto order = worker.next<data::checkpoint>(1);
-  BOOST_REQUIRE(order.has_value());
-  BOOST_TEST((!order->go_on && order->compress));
-}
-
-/// The session goes on where it was: nothing of it has left.
-BOOST_AUTO_TEST_CASE(a_copy_that_is_damaged_on_its_way_ends_the_move) {
-  order_pause(1);
-  auto order = worker.next<data::checkpoint>(1);
-  BOOST_REQUIRE(order.has_value());
-  worker.file.finish(worker.tail);
-  worker.say(1, data::checkpointed{.position = worker.tail,
-                                   .bytes = worker.file.bytes,
-                                   .order = order->order});
-  auto head = worker.next<data::state_wanted>(1);
-  BOOST_REQUIRE(head.has_value());
-  std::vector<std::byte> noise(head->to - head->from);
-  worker.say(1, data::state_part{head->from}, noise);
-  BOOST_TEST(worker.next<data::go_on>(1).has_value());
-  BOOST_TEST(paused(1) != "");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
