@@ -362,7 +362,8 @@ follow_program() { # NAME COMMAND...
 program_ended() { dead "$program_pid"; }
 
 # Computes once what the same program prints undisturbed. On a real GPU it runs
-# natively.
+# natively. On a busy machine its vGPU may be recovered, so what it prints must
+# not depend on that: `mover loose`.
 undisturbed() { # NAME COMMAND...
   local name=$1 run=("$vgpu" run --device cpu --)
   shift
