@@ -348,7 +348,10 @@ replay_is_error() { # VGPU LINE PROGRAM ARGUMENT...
   follow_killed nondeterministic "$number" - "$line" --on-divergence error \
     -- "$@"
   ((program_status == 9)) || fail "it ended with $program_status"
-  grep -q cudaErrorDevicesUnavailable "$work/out/nondeterministic.err" ||
+  # The one name is the runtime's and the other the driver's, and either may
+  # make the next call.
+  grep -Eq 'cudaErrorDevicesUnavailable|CUDA_ERROR_DEVICE_UNAVAILABLE' \
+    "$work/out/nondeterministic.err" ||
     fail "it got another error: $(<"$work/out/nondeterministic.err")"
   for kind in replay-differs session-lost; do
     await_event ".kind == \"$kind\" and .vgpu == $number" >"$work/out/event" ||
