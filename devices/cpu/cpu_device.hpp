@@ -14,10 +14,11 @@ struct cpu_options {
   /// which of their code they load. The limits are those of 9.0 for every
   /// capability.
   unsigned capability = 90;
-  /// With a number other than 0 the device acts in two ways as a GPU and its
+  /// With a number other than 0 the device acts in three ways as a GPU and its
   /// driver do, so that tests find what waits for itself there: streams share
-  /// so many channels, each of which runs its work in order, and loading code
-  /// or pinning memory waits for all streams.
+  /// so many channels, each of which runs its work in order; a call that adds
+  /// work to a full channel waits; and so does one that loads code or pins
+  /// memory, for all streams.
   unsigned channels = 0;
 };
 

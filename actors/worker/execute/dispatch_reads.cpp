@@ -13,11 +13,14 @@ namespace vgpu {
 namespace {
 
 /// Reads a row in the parts in which it is delivered. Calls `arrived(result,
-/// offset, bytes)` after each part, in order.
+/// offset, bytes)` after each part, in order. Behind a stream that waits for
+/// the program it reads the row at once, because each part takes room in the
+/// driver's queue.
 template <class F>
 status read_parts(dispatch_context& on, stream_id stream, device_address from,
                   std::span<std::byte> into, const F& arrived) {
-  auto part = on.session.sink->part_of(into.size());
+  auto waits = on.session.functions.open != 0;
+  auto part = waits ? into.size() : on.session.sink->part_of(into.size());
   for (std::uint64_t at = 0; at < into.size(); at += part) {
     auto now = into.subspan(at, std::min(part, into.size() - at));
     auto ok = on.device().enqueue_read(

@@ -40,10 +40,17 @@ bool forwarded_source::has_messages(std::vector<pollfd>& items) {
 
 // -- messages -----------------------------------------------------------------
 
-std::deque<parcel_ptr> forwarded_source::take_postponed() {
-  postponed_bytes_ = 0;
-  strangers_postponed_ = 0;
-  return std::exchange(postponed_, {});
+parcel_ptr forwarded_source::next_postponed() {
+  if (postponed_.empty())
+    return nullptr;
+  auto in = std::move(postponed_.front());
+  postponed_.pop_front();
+  postponed_bytes_ -= in->bulk().size();
+  if (postponed_.empty()) {
+    postponed_bytes_ = 0;
+    strangers_postponed_ = 0;
+  }
+  return in;
 }
 
 bool forwarded_source::receive_in_call(parcel_ptr in) {

@@ -72,8 +72,10 @@ public:
 
   /// Returns the next message, or null where there is none.
   parcel_ptr receive() { return socket_->receive(); }
-  /// Returns the messages that arrived during a call and were postponed.
-  std::deque<parcel_ptr> take_postponed();
+  /// Returns the next of the messages that arrived during a call and were
+  /// postponed, or null. They come before those that receive() returns. Until
+  /// its turn comes, ranges_from() finds a message's calls.
+  parcel_ptr next_postponed();
   /// Takes a message that arrives while a call is executed. It handles a sign
   /// of life at once and returns true, and postpones all others.
   bool receive_in_call(parcel_ptr in);

@@ -79,21 +79,17 @@ void vgpu_state_actor::attach_guest(packet& hello, unique_fd socket) {
 // -- a client elsewhere -------------------------------------------------------
 
 void vgpu_state_actor::read_messages() {
-  auto postponed = forwarded_.take_postponed();
   auto count = 0;
   for (;;) {
-    parcel_ptr in;
+    auto in = forwarded_.next_postponed();
     // A postponed message counted as heard when it was received.
-    auto is_new = postponed.empty();
+    auto is_new = in == nullptr;
     if (is_new) {
       // Whoever keeps sending must not keep the log, the mailbox and the lease
       // from their turn.
       if (count++ == worker_bounds::read_at_once)
         return;
       in = forwarded_.receive();
-    } else {
-      in = std::move(postponed.front());
-      postponed.pop_front();
     }
     if (!in)
       return silence_.drained();

@@ -179,11 +179,25 @@ status scheduler::add_locked(stream_id id, const task_ptr& what,
   if (in_stream)
     s.last = what;
   if (in_stream && !channels_.empty()) {
-    auto& last = channels_[id.value % channels_.size()];
-    depend(what, last);
-    last = what;
+    what->channel = id.value % channels_.size();
+    auto& in = channels_[*what->channel];
+    depend(what, in.last);
+    in.last = what;
+    ++in.pending;
   }
   return {};
+}
+
+/// Waits, like a driver whose queue is full, until the stream's channel has
+/// room for another task.
+std::unique_lock<std::mutex> scheduler::lock_with_room(stream_id id) {
+  auto lock = std::unique_lock{mutex_};
+  if (!channels_.empty())
+    channel_has_room_.wait(lock, [this, id] {
+      return frozen_ ||
+             channels_[id.value % channels_.size()].pending < most_in_channel;
+    });
+  return lock;
 }
 
 void scheduler::enter(const task_ptr& what) {
@@ -192,7 +206,7 @@ void scheduler::enter(const task_ptr& what) {
 
 status scheduler::add(stream_id id, task_ptr what) {
   {
-    auto lock = std::lock_guard{mutex_};
+    auto lock = lock_with_room(id);
     if (auto ok = add_locked(id, what, true); !ok)
       return ok;
     enter(what);
@@ -253,7 +267,7 @@ status scheduler::record(event_id id, stream_id on) {
   auto what = std::make_shared<task>();
   what->always = true;
   {
-    auto lock = std::lock_guard{mutex_};
+    auto lock = lock_with_room(on);
     auto found = events_.find(id);
     if (found == events_.end())
       return no_event(id);
@@ -274,7 +288,7 @@ status scheduler::wait(stream_id on, event_id id) {
   auto what = std::make_shared<task>();
   what->always = true;
   {
-    auto lock = std::lock_guard{mutex_};
+    auto lock = lock_with_room(on);
     auto found = events_.find(id);
     if (found == events_.end())
       return no_event(id);
@@ -450,6 +464,8 @@ void scheduler::finished(const task_ptr& what) {
     over = std::move(what->abandon);
     what->ended = std::chrono::steady_clock::now();
     pending_.erase(what.get());
+    if (what->channel && channels_[*what->channel].pending-- == most_in_channel)
+      channel_has_room_.notify_all();
     for (auto& x : what->next)
       if (--x->waits_for == 0)
         ready.push_back(x);
@@ -462,6 +478,7 @@ void scheduler::finished(const task_ptr& what) {
 void scheduler::freeze() {
   auto lock = std::lock_guard{mutex_};
   frozen_ = true;
+  channel_has_room_.notify_all();
 }
 
 void scheduler::abandon_all() {

@@ -35,6 +35,7 @@ struct task {
   std::vector<std::shared_ptr<task>> next;
   bool done = false;
   std::chrono::steady_clock::time_point ended;
+  std::optional<std::size_t> channel;
 };
 /// Shares a task between the scheduler and its callers.
 using task_ptr = std::shared_ptr<task>;
@@ -95,9 +96,11 @@ public:
   void watch_by(watcher by) { watch_ = std::move(by); }
 
   /// Lets streams share this many channels, each of which runs its tasks in
-  /// order. 0: each stream has its own. The caller does so before there are
-  /// tasks.
+  /// order. A thread that adds a task to a channel with most_in_channel tasks
+  /// waits until it has fewer. 0: each stream has its own channel, without a
+  /// bound. The caller does so before there are tasks.
   void share_channels(std::size_t count) { channels_.resize(count); }
+  static constexpr std::size_t most_in_channel = 64;
 
   /// Creates a stream.
   status create_stream(stream_id id, bool non_blocking);
@@ -154,6 +157,12 @@ private:
     std::uint64_t number = 0; // of that record, if shared
   };
 
+  struct channel {
+    task_ptr last;
+    std::size_t pending = 0;
+  };
+
+  std::unique_lock<std::mutex> lock_with_room(stream_id id);
   status add_locked(stream_id id, const task_ptr& what, bool in_stream);
   void depend(const task_ptr& what, const task_ptr& on);
   void depend_on_all(const task_ptr& what);
@@ -170,8 +179,9 @@ private:
   std::mutex mutex_;
   std::unordered_map<stream_id, stream> streams_;
   std::unordered_map<event_id, event> events_;
-  std::vector<task_ptr> channels_; // the last task of each
-  std::vector<task_ptr> orphans_;  // last tasks of destroyed streams
+  std::vector<channel> channels_;
+  std::condition_variable channel_has_room_;
+  std::vector<task_ptr> orphans_; // last tasks of destroyed streams
   task_ptr fence_;
   std::unordered_map<task*, task_ptr> pending_;
   bool frozen_ = false;

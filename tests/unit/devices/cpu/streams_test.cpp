@@ -263,6 +263,41 @@ BOOST_AUTO_TEST_CASE(streams_share_channels_where_that_is_wanted) {
   BOOST_TEST(pinning.get());
 }
 
+/// A call that adds work to a full channel waits, as in a driver, until a
+/// stream that waits for the host continues.
+BOOST_AUTO_TEST_CASE(a_full_channel_takes_work_when_it_has_room) {
+  constexpr auto bytes = std::uint64_t{64} << 20;
+  auto narrow = device::open_cpu_device(
+      {.memory = bytes, .threads = 1, .channels = 1}, bytes);
+  BOOST_REQUIRE(narrow->create_stream(first, true, 0).ok());
+  auto arrived = std::promise<std::function<void()>>{};
+  BOOST_REQUIRE(narrow
+                    ->enqueue_host(first,
+                                   [&](std::function<void()> go_on) {
+                                     arrived.set_value(std::move(go_on));
+                                   })
+                    .ok());
+  auto go_on = arrived.get_future().get();
+  auto added = std::atomic<int>{1};
+  auto adding = std::async(std::launch::async, [&] {
+    for (; added != 500; ++added)
+      if (!narrow
+               ->enqueue_host(first,
+                              [](const std::function<void()>& on) { on(); })
+               .ok())
+        return false;
+    return true;
+  });
+  constexpr auto room = 64;
+  while (added < room)
+    std::this_thread::yield();
+  for (auto i = 0; i != 1000; ++i)
+    std::this_thread::yield();
+  BOOST_TEST(added == room);
+  go_on();
+  BOOST_TEST(adding.get());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 } // namespace vgpu::test
