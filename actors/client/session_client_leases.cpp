@@ -248,6 +248,7 @@ void session_client::on_progress(const data::progress& x) {
   auto replayed = !parts_->replay.done();
   parts_->replay.note(x);
   parts_->snapshots.note(x);
+  parts_->touches.tell();
   if (replayed && parts_->replay.done())
     parts_->snapshots.note_replay(parts_->replay.lasted());
 }

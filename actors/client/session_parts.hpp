@@ -13,6 +13,7 @@
 #include "actors/client/session_restore.hpp"
 #include "actors/client/session_snapshots.hpp"
 #include "actors/client/session_worker.hpp"
+#include "actors/client/touch_report.hpp"
 
 #include <caf/all.hpp>
 
@@ -32,7 +33,7 @@ struct session_parts {
         snapshots({opened, lease, reports, worker, listener,
                    options.state_part_within},
                   options, restore),
-        process(lease, reports) {}
+        process(lease, reports), touches(opened, reports) {}
   session_parts(const session_parts&) = delete;
   session_parts& operator=(const session_parts&) = delete;
 
@@ -58,6 +59,8 @@ struct session_parts {
   session_snapshots snapshots;
   /// Describes the checkpointed worker process.
   checkpointed_process process;
+  /// Reports who serves touches of managed memory.
+  touch_report touches;
 };
 
 } // namespace vgpu

@@ -116,19 +116,23 @@ void manager_core::on_message(const std::string& peer,
   std::visit([&](const auto& x) { dispatch(peer, what, x); }, what.body);
 }
 
-/// Keeps what a client tells of the time in which its session recovers.
-void manager_core::note_recovery(const std::string& peer,
-                                 const control::event& x) {
+/// Keeps what a client tells of its session: the time in which it recovers, and
+/// who serves touches of managed memory.
+void manager_core::note_told(const std::string& peer, const control::event& x) {
   constexpr std::size_t longest = 512;
   auto found = state_.sessions.find(x.session);
-  if (x.kind != "recovery-time" || found == state_.sessions.end() ||
-      found->second.client_peer != peer)
+  auto recovery = x.kind == "recovery-time";
+  if (found == state_.sessions.end() || found->second.client_peer != peer ||
+      (!recovery && x.kind != "managed-memory"))
     return;
   auto& session = found->second;
   auto name = session.program.name + " ";
   auto text = x.text.starts_with(name) ? x.text.substr(name.size()) : x.text;
   text.resize(std::min(text.size(), longest));
-  session.recovers = x.milliseconds > 0 ? text : std::string{};
+  if (!recovery)
+    session.touches = text;
+  else
+    session.recovers = x.milliseconds > 0 ? text : std::string{};
 }
 
 template <class T>
@@ -147,7 +151,7 @@ void manager_core::dispatch(const std::string& peer,
     spdlog::warn("{} refuses: {}", from.from, x.reason);
   } else if constexpr (!std::is_same_v<T, control::done>) {
     if constexpr (std::is_same_v<T, control::event>)
-      note_recovery(peer, x);
+      note_told(peer, x);
     auto taken = hand_over(peer, from, x, out_, accounts_, tenants_, moves_,
                            commands_, lifecycle_, adoption_, settings_, nodes_);
     if (!taken)

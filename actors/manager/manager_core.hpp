@@ -86,7 +86,7 @@ public:
 
 private:
   void restore();
-  void note_recovery(const std::string& peer, const control::event& x);
+  void note_told(const std::string& peer, const control::event& x);
   template <class T>
   void dispatch(const std::string& peer, const control::envelope& from,
                 const T& x);

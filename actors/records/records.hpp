@@ -257,6 +257,9 @@ struct session_record {
   /// Says in what time it recovers where that is not the promised one, as its
   /// client tells; empty: as promised.
   std::string recovers;
+  /// Says who serves touches of managed memory, as its client tells; empty: it
+  /// has used none.
+  std::string touches;
   control::session_load load;
   /// Says when its last call was, or when its last known work in the device
   /// ended.

@@ -89,16 +89,10 @@ void managed_memory::choose_service() {
   faults_ = page_faults::open(permitted_fault_service());
   if (faults_ && !start_own_thread([this] { serve(); }))
     faults_.reset();
-  constexpr auto text = [](const std::optional<page_faults>& x) {
-    if (!x)
-      return "a handler of SIGSEGV; system calls fail with EFAULT there";
-    return x->service() == fault_service::kernel
-               ? "a thread, for the program and its system calls"
-               : "a thread; system calls fail with EFAULT there";
-  };
+  auto service = faults_ ? faults_->service() : fault_service::signal;
+  here().area().header().managed_faults = static_cast<std::uint32_t>(service);
   log_line(log_level::info,
-           std::string{"managed memory's faults are served by "} +
-               text(faults_));
+           "touches of managed memory are " + std::string{to_text(service)});
 }
 
 /// Maps a part of the memory a second time, where the program sees it. `place`

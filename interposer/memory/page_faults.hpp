@@ -9,19 +9,6 @@
 
 namespace vgpu::interposer {
 
-/// Names the ways in which touches of managed memory are served. Each later one
-/// serves all that the earlier ones do.
-enum class fault_service : std::uint8_t {
-  /// A handler of SIGSEGV serves the program's own instructions. System calls
-  /// fail with EFAULT, and a thread that blocks SIGSEGV dies.
-  signal,
-  /// A thread serves the program's own instructions. System calls fail with
-  /// EFAULT.
-  program,
-  /// A thread serves the program's instructions and its system calls.
-  kernel,
-};
-
 /// Closes ranges of memory to the program, and tells when the program or one of
 /// its system calls touches a closed page. Who touches a page waits until it is
 /// open. The memory is a file that is mapped shared, so closing a page drops

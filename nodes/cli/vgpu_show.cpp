@@ -97,8 +97,12 @@ void print_vgpu(const json& vgpu, bool detail) {
     auto recovers = session.value("recovers", std::string{});
     if (!recovers.empty())
       std::cout << "    protection: " << recovers << "\n";
-    if (detail)
-      print_memory(session);
+    if (!detail)
+      continue;
+    print_memory(session);
+    auto touches = session.value("managed_memory", std::string{});
+    if (!touches.empty())
+      std::cout << "    " << touches << "\n";
   }
 }
 

@@ -175,6 +175,21 @@ void sleep_while(const std::atomic<std::uint32_t>& word, std::uint32_t value,
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
+std::string_view to_text(fault_service x) noexcept {
+  switch (x) {
+  case fault_service::unused:
+    break;
+  case fault_service::signal:
+    return "served by a handler of SIGSEGV; system calls fail with EFAULT "
+           "there";
+  case fault_service::program:
+    return "served by a thread; system calls fail with EFAULT there";
+  case fault_service::kernel:
+    return "served by a thread, for the program and its system calls";
+  }
+  return {};
+}
+
 host_guard::host_guard(std::atomic<std::uint32_t>& taken,
                        std::chrono::microseconds patience) noexcept
     : taken_(taken) {

@@ -149,6 +149,24 @@ inline constexpr std::uint64_t mirror_bytes = minimum_log;
 /// Says what the log keeps for a recovery: nothing, or the journal.
 enum class protection : std::uint32_t { none = 0, journal = 1 };
 
+/// Names the ways in which a program's touches of managed memory are served.
+/// Each later one serves all that the earlier ones do.
+enum class fault_service : std::uint32_t {
+  /// The program has used no managed memory.
+  unused = 0,
+  /// A handler of SIGSEGV serves the program's own instructions. System calls
+  /// fail with EFAULT, and a thread that blocks SIGSEGV dies.
+  signal = 1,
+  /// A thread serves the program's own instructions. System calls fail with
+  /// EFAULT.
+  program = 2,
+  /// A thread serves the program's instructions and its system calls.
+  kernel = 3,
+};
+/// Returns a text such as "served by a thread, for the program and its system
+/// calls", or an empty one for `unused` and for values that have no name.
+std::string_view to_text(fault_service x) noexcept;
+
 /// Describes the first page of the control area. Each cache line has one
 /// writer. Values that one side writes at each call are apart from those that
 /// the other side reads at each call, because a shared line would cost both
@@ -170,6 +188,8 @@ struct control_header {
   std::array<std::atomic<std::uint64_t>, console_count> console_read;
   /// Is not 0 while a writer waits for `executed` or `covered`.
   std::atomic<std::uint32_t> room_wanted;
+  /// Holds a `fault_service`. The program writes it.
+  std::atomic<std::uint32_t> managed_faults;
 
   /// Is not 0 while the reader of the log sleeps.
   alignas(64) std::atomic<std::uint32_t> reader_asleep;

@@ -57,6 +57,9 @@ diff "$work/out/undisturbed" "$work/out/disturbed" >&2 || true
 same undisturbed disturbed || fail "it printed something else"
 ((kills == 2)) || fail "only $kills kills"
 has_event '.kind == "session-replayed"' || fail "nothing was replayed"
+[[ $what != unified ]] || has_event '.kind == "managed-memory" and
+    (.text | test("touches of managed memory are served by "))' ||
+  fail "no event tells who serves touches of managed memory"
 cluster_down
 check_leaks
 say "$rounds rounds, bit-identical, with a worker and a node lost"

@@ -383,6 +383,23 @@ BOOST_AUTO_TEST_CASE(only_a_sessions_node_may_account_for_it) {
   BOOST_TEST(used() == before);
 }
 
+/// Only the session's own client is believed.
+BOOST_AUTO_TEST_CASE(a_client_tells_who_serves_managed_memory) {
+  join("a");
+  auto first = open("a");
+  auto shown = [&] {
+    return status()["vgpus"][0]["sessions"][0]["managed_memory"];
+  };
+  control::event told;
+  told.kind = "managed-memory";
+  told.session = first.session;
+  told.text = "prog touches are served by a thread";
+  say("n-a", "node/a", told);
+  BOOST_TEST(shown() == "");
+  say("c", "client/c", told);
+  BOOST_TEST(shown() == "touches are served by a thread");
+}
+
 BOOST_AUTO_TEST_CASE(the_sessions_of_a_lost_client_are_closed) {
   join("a");
   open("a");
