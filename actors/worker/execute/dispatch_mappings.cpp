@@ -135,16 +135,14 @@ status execute_call(dispatch_context& on, const call::read_managed& x) {
   if (x.bytes == 0 || !on.state().holds(x.address, x.bytes))
     return cuda_fault(CUDA_ERROR_INVALID_VALUE,
                       "managed memory that is read was not allocated");
-  auto stream = on.order().host_stream(on.device());
-  if (!stream)
-    return stream.why();
+  auto stream = on.order().host_stream();
   if (on.is_answered())
     return {};
   auto place = on.session.sink->land(x.to, x.bytes);
   if (!place)
     return place.why();
   return on.device().enqueue_read(
-      *stream, place->bytes.first(x.bytes), x.address,
+      stream, place->bytes.first(x.bytes), x.address,
       [sink = on.session.sink, health = on.session.health, who = on.who(),
        place = *place, bytes = x.bytes, offset = x.to.offset](CUresult result) {
         if (health->note(*sink, result))
@@ -158,14 +156,12 @@ status execute_call(dispatch_context& on, const call::write_managed& x) {
       !on.state().holds(x.address, x.bytes))
     return cuda_fault(CUDA_ERROR_INVALID_VALUE,
                       "managed memory that is written was not allocated");
-  auto stream = on.order().host_stream(on.device());
-  if (!stream)
-    return stream.why();
+  auto stream = on.order().host_stream();
   if (x.bytes == 0)
     return {};
   on.order().after_managed_write();
   return on.device().enqueue_write(
-      *stream, x.address, on.what.payload,
+      stream, x.address, on.what.payload,
       payload_pins::pin(on.session.pins, on.what.call.value, on.owner));
 }
 

@@ -97,12 +97,10 @@ void follow_waits(dispatch_context& on, stream_id stream) {
 
 /// Makes the host's stream wait for a latch.
 status host_behind(dispatch_context& on, const std::shared_ptr<latch>& work) {
-  auto own = on.order().host_stream(on.device());
-  if (!own)
-    return own.why();
-  return on.device().enqueue_host(*own, [work](std::function<void()> go_on) {
-    work->when_open(std::move(go_on));
-  });
+  return on.device().enqueue_host(on.order().host_stream(),
+                                  [work](std::function<void()> go_on) {
+                                    work->when_open(std::move(go_on));
+                                  });
 }
 
 /// Makes the host's stream wait for a stream of the program's.
@@ -131,16 +129,15 @@ status host_behind(dispatch_context& on, stream_id stream) {
 /// what ends one.
 status learned_on(dispatch_context& on, device_slot& slot) {
   slot.order.after_host();
-  auto own = slot.order.host_stream(*slot.device);
-  if (!own || slot.device->idle(*own))
-    return own ? status{} : own.why();
+  auto own = slot.order.host_stream();
+  if (slot.device->idle(own))
+    return {};
   for (auto& other : on.session.devices) {
     if (&other == &slot)
       continue;
-    auto theirs = other.order.host_stream(*other.device);
-    auto ok = theirs ? behind(*other.device, *theirs, *slot.device, *own)
-                     : status{theirs.why()};
-    if (!ok)
+    if (auto ok =
+            behind(*other.device, other.order.host_stream(), *slot.device, own);
+        !ok)
       return ok;
     other.order.after_host();
   }
@@ -224,9 +221,8 @@ status host_behind_event(dispatch_context& on, event_id event) {
     on.session.known.learn_later(held);
     return {};
   }
-  auto own = on.order().host_stream(on.device());
-  return own ? host_learned(on, on.device().wait_event(*own, event))
-             : own.why();
+  return host_learned(on,
+                      on.device().wait_event(on.order().host_stream(), event));
 }
 
 } // namespace vgpu

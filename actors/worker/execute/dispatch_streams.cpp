@@ -50,12 +50,8 @@ status let_go_on(dispatch_context& on, std::uint64_t call,
   std::vector<stream_id> earlier;
   if (after && on.is_replayed())
     earlier.push_back(*after);
-  if (call < on.session.replay_until && on.order().has_host_stream()) {
-    auto own = on.order().host_stream(on.device());
-    if (!own)
-      return own.why();
-    earlier.push_back(*own);
-  }
+  if (call < on.session.replay_until && on.order().uses_host_stream())
+    earlier.push_back(on.order().host_stream());
   auto missing = std::make_shared<std::atomic<std::size_t>>(earlier.size() + 1);
   auto one = [calls = on.session.functions.calls, call, missing](CUresult) {
     if (missing->fetch_sub(1) == 1)

@@ -35,7 +35,10 @@ device_slot::device_slot(std::unique_ptr<device::device> what,
       host_meter(can.meter == nullptr ? std::make_unique<work_meter>(can.timing)
                                       : nullptr),
       meter(can.meter == nullptr ? host_meter.get() : can.meter) {
-  if (auto ok = device->reserve_window(window_of(number)); !ok)
+  auto ok = device->reserve_window(window_of(number));
+  if (ok)
+    ok = order.make_streams(*device);
+  if (!ok)
     throw std::runtime_error{ok.why().what};
 }
 

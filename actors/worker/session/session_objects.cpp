@@ -54,15 +54,11 @@ status session_objects::await_known() {
   // The client gives a worker up before that.
   constexpr std::chrono::minutes patience{10};
   for (auto& x : devices) {
-    // Otherwise the program has learned nothing yet. A stream that is made here
-    // would change where a restored session's variables lie.
-    if (!x.order.has_host_stream())
+    // Otherwise the program has learned nothing yet.
+    if (!x.order.uses_host_stream())
       continue;
-    auto stream = x.order.host_stream(*x.device);
-    if (!stream)
-      return stream.why();
     if (auto ok = wait_for(*x.device, "work that a program had waited for",
-                           patience, *stream);
+                           patience, x.order.host_stream());
         !ok)
       return ok;
   }

@@ -12,17 +12,18 @@ constexpr stream_id kept_for_new{hosts_stream.value + 1};
 
 } // namespace
 
-result<stream_id> stream_order::host_stream(device::device& on) {
-  if (!has_host_stream_)
-    if (auto ok = on.create_stream(hosts_stream, true, 0); !ok)
-      return ok.why();
-  has_host_stream_ = true;
+status stream_order::make_streams(device::device& on) {
+  auto ok = on.create_stream(hosts_stream, true, 0);
+  return ok ? on.create_stream(kept_for_new, true, 0) : ok;
+}
+
+stream_id stream_order::host_stream() noexcept {
+  uses_host_stream_ = true;
   return hosts_stream;
 }
 
 status stream_order::host_behind(device::device& on, stream_id other) {
-  auto own = host_stream(on);
-  return own ? wait_for(on, *own, other) : status{own.why()};
+  return wait_for(on, host_stream(), other);
 }
 
 result<event_id> stream_order::mark(device::device& on, stream_id stream) {
@@ -35,10 +36,7 @@ result<event_id> stream_order::mark(device::device& on, stream_id stream) {
 }
 
 status stream_order::host_behind(device::device& on, event_id mark) {
-  auto own = host_stream(on);
-  if (!own)
-    return own.why();
-  if (auto ok = on.wait_event(*own, mark); !ok)
+  if (auto ok = on.wait_event(host_stream(), mark); !ok)
     return ok;
   return on.destroy_event(mark);
 }
@@ -68,22 +66,19 @@ status stream_order::keep_for_new_streams(
     device::device& on, const std::unordered_set<stream_id>& streams) {
   if (since(kept_for_new) == now_)
     return {};
-  if (!has_kept_stream_)
-    if (auto ok = on.create_stream(kept_for_new, true, 0); !ok)
-      return ok;
-  has_kept_stream_ = true;
+  uses_kept_stream_ = true;
   return join(on, kept_for_new, streams);
 }
 
 status stream_order::begin(device::device& on, stream_id stream) {
-  if (!has_kept_stream_)
+  if (!uses_kept_stream_)
     return {};
   seen_[stream] = since(kept_for_new);
   return wait_for(on, stream, kept_for_new);
 }
 
 std::optional<stream_id> stream_order::kept_stream() const {
-  return has_kept_stream_ ? std::optional{kept_for_new} : std::nullopt;
+  return uses_kept_stream_ ? std::optional{kept_for_new} : std::nullopt;
 }
 
 /// Makes `stream` wait for `other`, perhaps also for later work of `other`, but

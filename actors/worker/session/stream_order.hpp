@@ -19,6 +19,12 @@ namespace vgpu {
 /// stream begins to wait for the program.
 class stream_order {
 public:
+  /// Makes the streams that this object may use later. A driver gives a stream
+  /// memory among that of modules. So a replay, which uses them where the
+  /// program's first run did not, must find them made, or else the variables of
+  /// modules would have other addresses than in the first run.
+  status make_streams(device::device& on);
+
   /// Orders everything in the legacy stream before everything enqueued later,
   /// in any stream.
   void after_legacy() noexcept { legacy_ = ++now_; }
@@ -40,11 +46,10 @@ public:
   std::optional<stream_id> kept_stream() const;
 
   /// Returns the device's stream for the host's use of managed memory. No work
-  /// of a program is enqueued in it, and it waits for none. It is made at first
-  /// use.
-  result<stream_id> host_stream(device::device& on);
-  /// Returns whether that stream was made.
-  bool has_host_stream() const noexcept { return has_host_stream_; }
+  /// of a program is enqueued in it, and it waits for none.
+  stream_id host_stream() noexcept;
+  /// Returns whether that stream was ever used.
+  bool uses_host_stream() const noexcept { return uses_host_stream_; }
   /// Orders everything in the host's stream before everything enqueued later,
   /// in any stream.
   void after_host() noexcept { host_ = ++now_; }
@@ -87,8 +92,8 @@ private:
   std::uint64_t all_ = 0;
   std::uint64_t host_ = 0;
   std::uint64_t managed_ = 0;
-  bool has_host_stream_ = false;
-  bool has_kept_stream_ = false;
+  bool uses_host_stream_ = false;
+  bool uses_kept_stream_ = false;
   std::unordered_map<stream_id, std::uint64_t> seen_;
   std::unordered_set<stream_id> left_out_;
   /// Numbers our own events, apart from those that programs create.

@@ -1,6 +1,10 @@
 // The order between streams that CUDA promises and a device does not keep.
+#include "actors/worker/execute/executor.hpp"
+#include "actors/worker/session/answers.hpp"
 #include "actors/worker/session/stream_order.hpp"
 #include "devices/cpu/cpu_device.hpp"
+#include "schema/wire/call_codec.hpp"
+#include "tests/unit/actors/plain_device.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -9,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <unordered_set>
+#include <vector>
 
 using namespace vgpu;
 
@@ -37,7 +42,10 @@ struct order_fixture {
   std::unordered_set<stream_id> streams{legacy_stream, a};
   std::uint64_t events = 0;
 
-  order_fixture() { make(a); }
+  order_fixture() {
+    BOOST_REQUIRE(order.make_streams(*dev).ok());
+    make(a);
+  }
 
   void make(stream_id x) {
     BOOST_REQUIRE(dev->create_stream(x, true, 0).ok());
@@ -62,6 +70,20 @@ struct order_fixture {
     dev->when_done(x, [&](CUresult) { done.set_value(); });
     done.get_future().get();
   }
+};
+
+/// Counts the streams that it makes. A driver gives each of them memory where
+/// modules lie.
+class counting_device final : public test::plain_device {
+public:
+  explicit counting_device(std::size_t& streams) : streams_(streams) {}
+  status create_stream(stream_id id, bool non_blocking, int priority) override {
+    ++streams_;
+    return plain_device::create_stream(id, non_blocking, priority);
+  }
+
+private:
+  std::size_t& streams_;
 };
 
 } // namespace
@@ -102,6 +124,28 @@ BOOST_AUTO_TEST_CASE(a_new_stream_waits_for_an_order_after_its_beginning) {
   BOOST_TEST(!has_reached(b));
   earlier.release();
   wait_for(b);
+}
+
+/// Otherwise the modules that it loads later would lie elsewhere.
+BOOST_AUTO_TEST_CASE(a_replay_makes_the_streams_of_the_first_run) {
+  std::size_t made = 0;
+  std::vector<std::unique_ptr<device::device>> devices;
+  devices.push_back(std::make_unique<counting_device>(made));
+  executor exec{std::move(devices), 1 << 20};
+  exec.serve(std::make_shared<unheard>());
+  auto at_first = made;
+  call::device_sync known;
+  std::vector<std::uint64_t> words(call::message_words(known));
+  call::encode(known, 0, words);
+  exec.replays_until(16);
+  // The program's wait has ended, so later work must follow what it waited for.
+  BOOST_TEST(exec.execute({.call = call_number{8},
+                           .end = 16,
+                           .slot = 1,
+                           .message = words,
+                           .payload = {}},
+                          nullptr));
+  BOOST_TEST(made == at_first);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
