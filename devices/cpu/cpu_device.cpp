@@ -103,7 +103,7 @@ public:
     scheduler_->watch_by([this](auto so, auto then) {
       watch_.add(std::move(so), std::move(then));
     });
-    scheduler_->share_channels(options.channels);
+    scheduler_->share_channels(options.channels, options.pieces_in_channel);
   }
 
   ~cpu_device() override {

@@ -20,6 +20,8 @@ struct cpu_options {
   /// work to a full channel waits; and so does one that loads code or pins
   /// memory, for all streams.
   unsigned channels = 0;
+  /// A channel with so many pieces of work is full. 0: none ever is.
+  unsigned pieces_in_channel = 0;
 };
 
 /// Returns the properties of a cpu pGPU of this shape, without opening it.

@@ -126,6 +126,10 @@ std::string guest_socket_name(const options& given) {
 /// Says how long the last messages may take before the process ends.
 constexpr std::chrono::milliseconds last_words{200};
 
+/// Gives the pieces of a full channel of the cpu device, where it has channels:
+/// fewer than a GPU's, so that a test's program fills one soon.
+constexpr unsigned cpu_pieces_in_channel = 64;
+
 /// Says how many channels the cpu device has, for tests: 0 means that each
 /// stream has its own.
 unsigned cpu_channels() {
@@ -142,7 +146,8 @@ std::unique_ptr<device::device> open_device(const options& given,
     return device::open_cpu_device({.ordinal = ordinal,
                                     .memory = given.memory,
                                     .capability = given.capability,
-                                    .channels = cpu_channels()},
+                                    .channels = cpu_channels(),
+                                    .pieces_in_channel = cpu_pieces_in_channel},
                                    given.quota);
   if (given.device != "nvidia")
     throw std::runtime_error{"device '" + given.device +

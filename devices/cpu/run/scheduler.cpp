@@ -192,10 +192,10 @@ status scheduler::add_locked(stream_id id, const task_ptr& what,
 /// room for another task.
 std::unique_lock<std::mutex> scheduler::lock_with_room(stream_id id) {
   auto lock = std::unique_lock{mutex_};
-  if (!channels_.empty())
+  if (!channels_.empty() && most_in_channel_ != 0)
     channel_has_room_.wait(lock, [this, id] {
       return frozen_ ||
-             channels_[id.value % channels_.size()].pending < most_in_channel;
+             channels_[id.value % channels_.size()].pending < most_in_channel_;
     });
   return lock;
 }
@@ -464,7 +464,8 @@ void scheduler::finished(const task_ptr& what) {
     over = std::move(what->abandon);
     what->ended = std::chrono::steady_clock::now();
     pending_.erase(what.get());
-    if (what->channel && channels_[*what->channel].pending-- == most_in_channel)
+    if (what->channel &&
+        channels_[*what->channel].pending-- == most_in_channel_)
       channel_has_room_.notify_all();
     for (auto& x : what->next)
       if (--x->waits_for == 0)

@@ -96,11 +96,13 @@ public:
   void watch_by(watcher by) { watch_ = std::move(by); }
 
   /// Lets streams share this many channels, each of which runs its tasks in
-  /// order. A thread that adds a task to a channel with most_in_channel tasks
-  /// waits until it has fewer. 0: each stream has its own channel, without a
-  /// bound. The caller does so before there are tasks.
-  void share_channels(std::size_t count) { channels_.resize(count); }
-  static constexpr std::size_t most_in_channel = 64;
+  /// order. A thread that adds a task to a channel with `most` tasks waits
+  /// until it has fewer; 0: it never waits. 0 channels: each stream has its
+  /// own. The caller does so before there are tasks.
+  void share_channels(std::size_t count, std::size_t most) {
+    channels_.resize(count);
+    most_in_channel_ = most;
+  }
 
   /// Creates a stream.
   status create_stream(stream_id id, bool non_blocking);
@@ -180,6 +182,7 @@ private:
   std::unordered_map<stream_id, stream> streams_;
   std::unordered_map<event_id, event> events_;
   std::vector<channel> channels_;
+  std::size_t most_in_channel_ = 0;
   std::condition_variable channel_has_room_;
   std::vector<task_ptr> orphans_; // last tasks of destroyed streams
   task_ptr fence_;

@@ -267,8 +267,10 @@ BOOST_AUTO_TEST_CASE(streams_share_channels_where_that_is_wanted) {
 /// stream that waits for the host continues.
 BOOST_AUTO_TEST_CASE(a_full_channel_takes_work_when_it_has_room) {
   constexpr auto bytes = std::uint64_t{64} << 20;
+  constexpr auto room = 64;
   auto narrow = device::open_cpu_device(
-      {.memory = bytes, .threads = 1, .channels = 1}, bytes);
+      {.memory = bytes, .threads = 1, .channels = 1, .pieces_in_channel = room},
+      bytes);
   BOOST_REQUIRE(narrow->create_stream(first, true, 0).ok());
   auto arrived = std::promise<std::function<void()>>{};
   BOOST_REQUIRE(narrow
@@ -288,7 +290,6 @@ BOOST_AUTO_TEST_CASE(a_full_channel_takes_work_when_it_has_room) {
         return false;
     return true;
   });
-  constexpr auto room = 64;
   while (added < room)
     std::this_thread::yield();
   for (auto i = 0; i != 1000; ++i)
