@@ -6,9 +6,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/plan.sh"
 
 usage() {
   cat <<'EOT'
-usage: matrix.sh BUILD [--seed N] [--cells N] [--only REGEX] [--json]
-       matrix.sh BUILD --all [--seed N] [--only REGEX] [--json]
-       matrix.sh BUILD --list [--only REGEX]
+usage: matrix.sh BUILD [--programs FILE] [--seed N] [--cells N] [--only REGEX]
+                 [--json]
+       matrix.sh BUILD --all [--programs FILE] [--seed N] [--only REGEX] [--json]
+       matrix.sh BUILD --list [--programs FILE] [--only REGEX]
        matrix.sh BUILD --table FILE...
 
 A cell is PROGRAM/DISTURBANCE/TRANSPORT, such as memory/bytes/worker/mapped. The
@@ -18,6 +19,7 @@ many calls it makes while it is moved. DISTURBANCE:
 
   worker     its worker is killed
   node       the node of its worker is killed
+  lost       its pGPU is lost
   suspended  its vGPU is suspended; its next call brings it back
   pgpu       it is migrated to another pGPU of its node
   elsewhere  it is migrated to another node
@@ -25,9 +27,13 @@ many calls it makes while it is moved. DISTURBANCE:
 
 --only takes the cells whose names match. --list prints the cells, and why some
 are left out (matrix_left_out.txt). --all ends with a table; --json prints an
-object a cell instead, from which --table makes the table. A cell again:
+object a cell instead, from which --table makes the table; it also has how long
+the program's longest driver call took, and took undisturbed. A cell again:
 
   tests/e2e/matrix.sh build/default --seed 7 --only '^memory/bytes/node/mapped$'
+
+--programs names other programs: a line SUBJECT/NAME COMMAND ARGUMENT... each.
+What these write to stderr is not compared.
 EOT
 }
 
@@ -35,10 +41,11 @@ case "${1--h}" in
   -h | --help) usage; exit 0 ;;
 esac
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-folder=$1 seed=$RANDOM count=6 only=. all='' act=run json=''
+folder=$1 seed=$RANDOM count=6 only=. all='' act=run json='' list=
 shift
 while (($#)); do
   case $1 in
+    --programs) list=$2; shift ;;
     --seed) seed=$2; shift ;;
     --cells) count=$2; shift ;;
     --only) only=$2; shift ;;
@@ -51,10 +58,14 @@ while (($#)); do
   shift
 done
 begin "$folder"
+mkdir "$work/files" # of the programs, which may leave some
 programs=$build/tests/cuda
 # Their kernels add floats in a varying order, so replays may differ.
 varying=' algorithms/curand_device algorithms/k_means '
-disturbances=(worker node suspended pgpu elsewhere snapshot)
+disturbances=(worker node lost suspended pgpu elsewhere snapshot)
+# What the programs write that must be the same: stdout, and stderr.
+compared=('' .err)
+[[ -z $list ]] || compared=('')
 
 # -- cells --------------------------------------------------------------------
 
@@ -71,14 +82,21 @@ is_left_out() { # CELL
 
 list_cells() {
   local program what transport
-  while read -r program; do
+  while read -r program _; do
     for what in "${disturbances[@]}"; do
       for transport in mapped forwarded; do
         [[ ! $program/$what/$transport =~ $only ]] ||
           echo "$program/$what/$transport"
       done
     done
-  done <"$programs/programs.txt"
+  done <"${list:-$programs/programs.txt}"
+}
+
+# Sets `command`, as an array.
+find_command() { # PROGRAM
+  command=("$programs/${1##*/}")
+  [[ -z $list ]] || read -ra command < <(
+    awk -v name="$1" '$1 == name { sub(/^[^ ]* */, ""); print; exit }' "$list")
 }
 
 # -- a program ----------------------------------------------------------------
@@ -88,9 +106,9 @@ start() { # NAME AT-CALL OPTION...
   local name=$1 at=$2
   shift 2
   rm -f -- "$work/tmp/calls" "$work/tmp/held"
-  timeout -k 5 "$patience" "$vgpu" run "$@" -- env \
+  timeout -k 5 "$patience" "$vgpu" run "$@" -- env TMPDIR="$work/files" \
     LD_PRELOAD="$build/tests/e2e/libstop_at_call.so" STOP_AT_CALL="$at" \
-    STOP_FOLDER="$work/tmp" "$programs/${program##*/}" </dev/null \
+    STOP_FOLDER="$work/tmp" "${command[@]}" </dev/null \
     >"$work/out/$name" 2>"$work/out/$name.err" &
   program_pid=$!
 }
@@ -107,7 +125,14 @@ know_undisturbed() {
   start undisturbed 0
   await_end
   undisturbed_status=$program_status known_undisturbed=$known
-  calls=$(od -An -tu8 -N8 "$work/tmp/calls" | tr -d ' ')
+  read -r calls usual < <(counted) ||
+    fail "$program makes no call: $(tail -n 2 "$work/out/undisturbed.err")"
+}
+
+# Prints how many calls the program made, and how many milliseconds the longest
+# one took.
+counted() {
+  od -An -tu8 -N16 "$work/tmp/calls" | awk '{ printf "%s %.0f\n", $1, $2 / 1e6 }'
 }
 
 is_held() { [[ -e $work/tmp/held ]]; }
@@ -185,12 +210,20 @@ hold_for_snapshot() {
   done
 }
 
+lose_its_pgpu() {
+  local at
+  at=$(session 'select(.state == "running") | "\(.node) \(.pgpus[0])"')
+  [[ -n $at ]] && timeout "$patience" "$vgpu" inject "${at% *}" "${at#* }" lost \
+    </dev/null >"$work/out/order" 2>&1
+}
+
 disturb() {
   local at
   at=$(session '"\(.node) \(.pgpus[0])"')
   case $what in
     worker) kill_and_go_on kill_its_worker ;;
     node) kill_and_go_on kill_its_node ;;
+    lost) kill_and_go_on lose_its_pgpu ;;
     suspended) give_order suspend "$vgpu_id" ;;
     pgpu) give_order migrate "$vgpu_id" --to "${at% *}/$((1 - ${at#* }))" ;;
     elsewhere) give_order migrate "$vgpu_id" --to "$(other_node "${at% *}")" ;;
@@ -230,7 +263,7 @@ differs() {
     return 0
   }
   local kind
-  for kind in '' .err; do
+  for kind in "${compared[@]}"; do
     cmp -s "$work/out/undisturbed$kind" "$work/out/disturbed$kind" || {
       wrong "another output: $(diff "$work/out/undisturbed$kind" \
         "$work/out/disturbed$kind" | head -n 4 | tr '\n' ' ')"
@@ -247,6 +280,7 @@ run_cell() { # CELL
   local at share hash
   program=${1%/*/*} transport=${1##*/} what=${1%/*}
   what=${what##*/}
+  find_command "$program"
   export VGPU_TRANSPORT=$transport
   [[ -n ${VGPU_MANAGER-} ]] || cluster_up --nodes 2 --gpus-per-node 2
   know_undisturbed
@@ -259,6 +293,7 @@ run_cell() { # CELL
   run_disturbed "$at"
   # Threads do not make the same number of calls each time.
   [[ -n $held_at ]] || run_disturbed 1
+  read -r _ longest < <(counted) || longest=0
   result=same
   if [[ -z $held_at ]]; then
     result=never why="it makes no call with a session"
@@ -269,14 +304,16 @@ run_cell() { # CELL
   fi
   until_true status_is '[.vgpus[].sessions[]] == []' || result=left
   # Its events tell of a failure.
-  [[ $what != node || $result == differs ]] || cluster_down
+  [[ $what != @(node|lost) || $result == differs ]] || cluster_down
 }
 
 tell_cell() { # CELL
   if [[ -n $json ]]; then
     jq -nc --arg cell "$1" --arg result "$result" --arg why "$why" \
-      --arg at "$held_at" '{cell: $cell, result: $result} +
-        (if $at == "" then {} else {at: $at} end) +
+      --arg at "$held_at" --argjson longest "${longest:-0}" \
+      --argjson usual "${usual:-0}" '{cell: $cell, result: $result} +
+        (if $at == "" then {} else {at: $at, longest_ms: $longest,
+          usual_ms: $usual} end) +
         (if $why == "" then {} else {why: $why} end)'
   else
     say "$1 at call ${held_at:-none}: $result${why:+: $why}"
@@ -285,7 +322,7 @@ tell_cell() { # CELL
 
 one_cell() { # CELL
   local reason
-  why='' result='' held_at=''
+  why='' result='' held_at='' longest=0
   if is_left_out "$1"; then
     result=left-out why=$reason
     tell_cell "$1"
@@ -329,7 +366,7 @@ fi
 choose_cells
 for cell in "${cells[@]}"; do one_cell "$cell"; done
 [[ -z ${VGPU_MANAGER-} ]] || cluster_down
-rm -f -- "$work/tmp/"{go,calls,held}
+rm -rf -- "$work/tmp/"{go,calls,held} "$work/files"
 check_leaks
 ((failures == 0)) || fail "seed $seed: $failures cells of ${#cells[@]}"
 [[ -n $json ]] || say "seed $seed: ${#cells[@]} cells"

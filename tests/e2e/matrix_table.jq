@@ -13,9 +13,12 @@ def both: ["mapped", "forwarded"] as $ways | . as $all | $ways |
 [.[] | (.cell | split("/")) as $name |
   . + {subject: $name[0], program: $name[1], what: $name[2],
        transport: $name[3]}] as $cells |
-["worker", "node", "suspended", "pgpu", "elsewhere", "snapshot"] as $kinds |
-["worker killed", "node killed", "suspended, resumed", "to another pGPU",
-  "to another node", "snapshots, worker killed"] as $heads |
+{worker: "worker killed", node: "node killed", lost: "pGPU lost",
+  suspended: "suspended, resumed", pgpu: "to another pGPU",
+  elsewhere: "to another node", snapshot: "snapshots, worker killed"} as $names |
+($names | keys_unsorted | map(select(. as $x | any($cells[]; .what == $x)))) as
+  $kinds |
+($kinds | map($names[.])) as $heads |
 ([["programs"] + $heads] +
   [($cells | group_by(.subject)[], .) |
     (if (map(.subject) | unique | length) == 1 then .[0].subject

@@ -3,15 +3,18 @@
 // a chosen number, until its partner lets it go on.
 //
 //   STOP_AT_CALL  the number of the call, from 1 on, or 0 for none
-//   STOP_FOLDER   the partner's folder: the counted calls go to `calls`, eight
-//                 bytes. Held, the program writes the call's number and name to
-//                 the pipe `held` and reads a line from the pipe `go`: after
-//                 how many calls it is to be held again, or 0 for never
+//   STOP_FOLDER   the partner's folder. The file `calls` gets the number of the
+//                 calls, and how long the longest one took, in nanoseconds,
+//                 eight bytes each. Held, the program writes the call's number
+//                 and name to the file `held` and reads a line from the pipe
+//                 `go`: after how many calls it is to be held again, or 0 for
+//                 never. A call's time counts from its end of being held
 //
 // Forked children count as the program; programs that it executes do not.
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -37,6 +40,7 @@ using callback = void (*)(void*, std::uint32_t, std::uint32_t, const void*);
 /// Lies in the folder's file, which the program shares with forked children.
 struct progress {
   std::atomic<std::uint64_t> calls;
+  std::atomic<std::uint64_t> longest; // nanoseconds
   std::atomic<std::uint64_t> stop_at; // or 0
 };
 
@@ -92,10 +96,8 @@ std::uint64_t hold(std::uint64_t number, const char* name) {
   return std::strtoull(answer.data(), nullptr, 10);
 }
 
-void on_call(void*, std::uint32_t, std::uint32_t, const void* data) {
-  const auto& x = *static_cast<const callback_data*>(data);
-  if (x.site != enters)
-    return;
+/// Counts a call, and holds the program at the chosen one.
+void begin_call(const char* name) {
   auto& at = *ours().at;
   auto number = ++at.calls;
   auto stop_at = at.stop_at.load();
@@ -103,8 +105,31 @@ void on_call(void*, std::uint32_t, std::uint32_t, const void* data) {
   if (stop_at == 0 || number < stop_at ||
       !at.stop_at.compare_exchange_strong(stop_at, 0))
     return;
-  if (auto more = hold(number, x.function); more != 0)
+  if (auto more = hold(number, name); more != 0)
     at.stop_at = at.calls + more;
+}
+
+void note_time(std::uint64_t took) {
+  auto& longest = ours().at->longest;
+  auto before = longest.load();
+  while (took > before && !longest.compare_exchange_weak(before, took))
+    continue;
+}
+
+void on_call(void*, std::uint32_t, std::uint32_t, const void* data) {
+  using clock = std::chrono::steady_clock;
+  // A call within another one counts as part of it.
+  thread_local int depth = 0;
+  thread_local clock::time_point began;
+  const auto& x = *static_cast<const callback_data*>(data);
+  if (x.site == enters) {
+    begin_call(x.function);
+    if (depth++ == 0)
+      began = clock::now();
+  } else if (--depth == 0) {
+    auto took = std::chrono::nanoseconds{clock::now() - began}.count();
+    note_time(static_cast<std::uint64_t>(took));
+  }
 }
 
 void count_calls() {

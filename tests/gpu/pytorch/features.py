@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from models import cnn
+from models import Decoder, cnn
 from training import images
 from workload import Skipped, device, reproducible, say, timed, workload
 
@@ -47,6 +47,31 @@ def cuda_graph():
             print("graph", i + 1, repr(loss.item()), flush=True)
     say("graph", *model.state_dict().values())
     timed("graph_replay", graph.replay)
+
+
+@workload
+def decode():
+    """Tokens by a captured step each, as inference servers make them."""
+    reproducible()
+    model = Decoder(layers=12, width=768, heads=12).to(device()).eval()
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.no_grad(), torch.cuda.stream(side):
+        for _ in range(3):
+            model.step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(graph):
+        model.step()
+    model.place.zero_()
+    model.token.fill_(7)
+    text = []
+    for _ in range(450):
+        graph.replay()
+        text.append(model.token.item())
+    for i in range(0, len(text), 50):
+        print("tokens", *text[i:i + 50], flush=True)
+    say("cache", model.keys, model.values)
 
 
 @workload

@@ -67,3 +67,42 @@ class Transformer(nn.Module):
         n = x.shape[1]
         y = self.tokens(x) + self.places[:n]
         return self.head(self.body(y, mask=self.mask[:n, :n], is_causal=True))
+
+
+class Decoder(nn.Module):
+    """A decoder that makes one token a call and keeps the keys and values of the
+    tokens before it, at places that do not change, so a graph can hold a call."""
+
+    def __init__(self, layers, width, heads, vocabulary=1000, length=512):
+        super().__init__()
+        self.heads, self.length = heads, length
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.places = nn.Embedding(length, width)
+        self.layers = nn.ModuleList(nn.ModuleDict({
+            "before": nn.LayerNorm(width), "asked": nn.Linear(width, 3 * width),
+            "after": nn.Linear(width, width), "norm": nn.LayerNorm(width),
+            "up": nn.Linear(width, 4 * width),
+            "down": nn.Linear(4 * width, width)}) for _ in range(layers))
+        self.head = nn.Linear(width, vocabulary)
+        for name in "keys", "values":
+            self.register_buffer(name, torch.zeros(
+                layers, heads, length, width // heads))
+        self.register_buffer("token", torch.zeros(1, dtype=torch.long))
+        self.register_buffer("place", torch.zeros(1, dtype=torch.long))
+
+    def step(self):
+        """Puts the next token into `token`."""
+        x = self.tokens(self.token) + self.places(self.place)
+        seen = torch.arange(self.length, device=x.device) <= self.place
+        for i, layer in enumerate(self.layers):
+            asked = layer["asked"](layer["before"](x))
+            q, k, v = asked.view(3, self.heads, 1, -1)
+            self.keys[i].index_copy_(1, self.place, k)
+            self.values[i].index_copy_(1, self.place, v)
+            found = functional.scaled_dot_product_attention(
+                q, self.keys[i], self.values[i], attn_mask=seen[None, None])
+            x = x + layer["after"](found.reshape(1, -1))
+            x = x + layer["down"](functional.gelu(
+                layer["up"](layer["norm"](x))))
+        self.token.copy_(self.head(x).argmax(-1))
+        self.place.add_(1)
