@@ -13,7 +13,6 @@
 #include "actors/client/session_restore.hpp"
 #include "actors/client/session_snapshots.hpp"
 #include "actors/client/session_worker.hpp"
-#include "actors/client/touch_report.hpp"
 
 #include <caf/all.hpp>
 
