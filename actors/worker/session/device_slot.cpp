@@ -37,7 +37,7 @@ device_slot::device_slot(std::unique_ptr<device::device> what,
       meter(can.meter == nullptr ? host_meter.get() : can.meter) {
   auto ok = device->reserve_window(window_of(number));
   if (ok)
-    ok = order.make_streams(*device);
+    ok = order.make_objects(*device);
   if (!ok)
     throw std::runtime_error{ok.why().what};
 }

@@ -9,12 +9,16 @@ namespace {
 // These do not clash with programs' streams.
 constexpr stream_id hosts_stream{std::uint64_t{1} << 63};
 constexpr stream_id kept_for_new{hosts_stream.value + 1};
+/// Is recorded anew for each wait. A wait is for the record before it.
+constexpr event_id between{std::uint64_t{1} << 63};
 
 } // namespace
 
-status stream_order::make_streams(device::device& on) {
+status stream_order::make_objects(device::device& on) {
   auto ok = on.create_stream(hosts_stream, true, 0);
-  return ok ? on.create_stream(kept_for_new, true, 0) : ok;
+  if (ok)
+    ok = on.create_stream(kept_for_new, true, 0);
+  return ok ? on.create_event(between, false) : ok;
 }
 
 stream_id stream_order::host_stream() noexcept {
@@ -87,12 +91,8 @@ status stream_order::wait_for(device::device& on, stream_id stream,
                               stream_id other) {
   if (other == stream || on.idle(other))
     return {};
-  auto event = mark(on, other);
-  if (!event)
-    return event.why();
-  if (auto ok = on.wait_event(stream, *event); !ok)
-    return ok;
-  return on.destroy_event(*event);
+  auto ok = on.record_event(between, other);
+  return ok ? on.wait_event(stream, between) : ok;
 }
 
 } // namespace vgpu

@@ -19,11 +19,12 @@ namespace vgpu {
 /// stream begins to wait for the program.
 class stream_order {
 public:
-  /// Makes the streams that this object may use later. A driver gives a stream
-  /// memory among that of modules. So a replay, which uses them where the
-  /// program's first run did not, must find them made, or else the variables of
-  /// modules would have other addresses than in the first run.
-  status make_streams(device::device& on);
+  /// Makes the streams and the event that this object may use later. A driver
+  /// gives a stream memory among that of modules, and perhaps an event. So a
+  /// replay, which uses them where the program's first run did not, must find
+  /// them made, or else the variables of modules would have other addresses
+  /// than in the first run.
+  status make_objects(device::device& on);
 
   /// Orders everything in the legacy stream before everything enqueued later,
   /// in any stream.
@@ -97,7 +98,7 @@ private:
   std::unordered_map<stream_id, std::uint64_t> seen_;
   std::unordered_set<stream_id> left_out_;
   /// Numbers our own events, apart from those that programs create.
-  std::uint64_t next_event_ = std::uint64_t{1} << 63;
+  std::uint64_t next_event_ = (std::uint64_t{1} << 63) + 1;
 };
 
 } // namespace vgpu

@@ -43,7 +43,7 @@ struct order_fixture {
   std::uint64_t events = 0;
 
   order_fixture() {
-    BOOST_REQUIRE(order.make_streams(*dev).ok());
+    BOOST_REQUIRE(order.make_objects(*dev).ok());
     make(a);
   }
 
@@ -72,18 +72,23 @@ struct order_fixture {
   }
 };
 
-/// Counts the streams that it makes. A driver gives each of them memory where
-/// modules lie.
+/// Counts the streams and events that it makes. A driver gives them memory
+/// where modules lie. It is always busy.
 class counting_device final : public test::plain_device {
 public:
-  explicit counting_device(std::size_t& streams) : streams_(streams) {}
+  explicit counting_device(std::size_t& made) : made_(made) {}
   status create_stream(stream_id id, bool non_blocking, int priority) override {
-    ++streams_;
+    ++made_;
     return plain_device::create_stream(id, non_blocking, priority);
   }
+  status create_event(event_id, bool) override {
+    ++made_;
+    return {};
+  }
+  bool idle(stream_id) override { return false; }
 
 private:
-  std::size_t& streams_;
+  std::size_t& made_;
 };
 
 } // namespace
@@ -127,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_new_stream_waits_for_an_order_after_its_beginning) {
 }
 
 /// Otherwise the modules that it loads later would lie elsewhere.
-BOOST_AUTO_TEST_CASE(a_replay_makes_the_streams_of_the_first_run) {
+BOOST_AUTO_TEST_CASE(a_replay_makes_the_objects_of_the_first_run) {
   std::size_t made = 0;
   std::vector<std::unique_ptr<device::device>> devices;
   devices.push_back(std::make_unique<counting_device>(made));
