@@ -228,6 +228,15 @@ BOOST_AUTO_TEST_CASE(attached_host_memory_can_be_used_until_detached) {
   BOOST_TEST(host[63] == 11);
 }
 
+/// Makes a stream wait for the host. Returns what lets it go on.
+std::function<void()> held(device::device& on, stream_id in) {
+  auto arrived = std::promise<std::function<void()>>{};
+  BOOST_REQUIRE(on.enqueue_host(in, [&](std::function<void()> go_on) {
+                    arrived.set_value(std::move(go_on));
+                  }).ok());
+  return arrived.get_future().get();
+}
+
 /// The device acts as a GPU with one channel: a stream that waits for the host
 /// holds up all others, and pinning memory waits for all.
 BOOST_AUTO_TEST_CASE(streams_share_channels_where_that_is_wanted) {
@@ -236,14 +245,7 @@ BOOST_AUTO_TEST_CASE(streams_share_channels_where_that_is_wanted) {
       {.memory = bytes, .threads = 1, .channels = 1}, bytes);
   for (auto x : {first, apart})
     BOOST_REQUIRE(narrow->create_stream(x, true, 0).ok());
-  auto arrived = std::promise<std::function<void()>>{};
-  BOOST_REQUIRE(narrow
-                    ->enqueue_host(first,
-                                   [&](std::function<void()> go_on) {
-                                     arrived.set_value(std::move(go_on));
-                                   })
-                    .ok());
-  auto go_on = arrived.get_future().get();
+  auto go_on = held(*narrow, first);
   auto reached = std::atomic<bool>{false};
   BOOST_REQUIRE(narrow
                     ->enqueue_host(apart,
@@ -272,14 +274,7 @@ BOOST_AUTO_TEST_CASE(a_full_channel_takes_work_when_it_has_room) {
       {.memory = bytes, .threads = 1, .channels = 1, .pieces_in_channel = room},
       bytes);
   BOOST_REQUIRE(narrow->create_stream(first, true, 0).ok());
-  auto arrived = std::promise<std::function<void()>>{};
-  BOOST_REQUIRE(narrow
-                    ->enqueue_host(first,
-                                   [&](std::function<void()> go_on) {
-                                     arrived.set_value(std::move(go_on));
-                                   })
-                    .ok());
-  auto go_on = arrived.get_future().get();
+  auto go_on = held(*narrow, first);
   auto added = std::atomic<int>{1};
   auto adding = std::async(std::launch::async, [&] {
     for (; added != 500; ++added)
