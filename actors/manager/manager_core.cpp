@@ -121,18 +121,16 @@ void manager_core::on_message(const std::string& peer,
 void manager_core::note_told(const std::string& peer, const control::event& x) {
   constexpr std::size_t longest = 512;
   auto found = state_.sessions.find(x.session);
-  auto recovery = x.kind == "recovery-time";
-  if (found == state_.sessions.end() || found->second.client_peer != peer ||
-      (!recovery && x.kind != "managed-memory"))
+  if (found == state_.sessions.end() || found->second.client_peer != peer)
     return;
   auto& session = found->second;
   auto name = session.program.name + " ";
   auto text = x.text.starts_with(name) ? x.text.substr(name.size()) : x.text;
   text.resize(std::min(text.size(), longest));
-  if (!recovery)
-    session.touches = text;
-  else
+  if (x.kind == "recovery-time")
     session.recovers = x.milliseconds > 0 ? text : std::string{};
+  else if (x.kind == "managed-memory")
+    session.touches = text;
 }
 
 template <class T>

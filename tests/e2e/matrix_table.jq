@@ -35,4 +35,4 @@ def both: ["mapped", "forwarded"] as $ways | . as $all | $ways |
   group_by([.subject, .program, .result, .why])[] |
   (map(.what + "/" + .transport) | join(" ")) as $where |
   "\(.[0].subject)/\(.[0].program) \(.[0].result): \(.[0].why // "") (\(
-    if length >= 12 then "each cell" else $where end))")
+    if length == 2 * ($kinds | length) then "each cell" else $where end))")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Disturbs programs on an NVIDIA GPU in the middle: PyTorch's workloads, other
 # projects' scripts, programs of NVIDIA's libraries and of tests/cuda. Needs
-# bash, awk, tar, xz, jq and taskset.
+# bash, awk, tar, xz and jq.
 set -euo pipefail
 
 usage() {
@@ -23,7 +23,8 @@ longest call took; then a table is printed (tests/e2e/matrix.sh says more).
   --seed N       the seed (1)
   --limit SEC    after how long a program has failed (150)
   --list         prints the cells, and runs none
-Ends with 1 when an output is not the same, and 2 when a cell could not be run.
+Ends with 1 when an output of FILE is not the same, and 2 when a cell could not
+be run.
 Stopped, it prints the table of what has run.
 USAGE
 }
@@ -85,11 +86,13 @@ if [[ -n $list ]]; then
   exit
 fi
 
-# Runs the cells of a program that are not in the file yet.
+# Prints the cells that are not in the file yet, sorted.
+missing() { comm -23 <(sort "$work/cells") <(jq -r .cell "$json" | sort); }
+
+# Runs the missing cells of a program.
 run_program() { # SUBJECT/NAME
   local wanted
-  wanted=$(comm -23 <(grep "^$1/" "$work/cells" | sort) \
-    <(jq -r .cell "$json" | sort) | paste -sd '|')
+  wanted=$(missing | grep "^$1/" | paste -sd '|') || true
   [[ -n $wanted ]] || return 0
   "${matrix[@]}" --all --json --seed "$seed" --only "^($wanted)\$" \
     >>"$json" 2>"$logs/${1//\//-}.err" ||
@@ -110,6 +113,6 @@ while read -r program; do
 done < <(cut -d/ -f1,2 "$work/cells" | uniq)
 wait
 print_table
-! jq -e 'select(.result | . != "same" and . != "stays" and . != "left-out" and
-  . != "never")' "$json" >/dev/null || exit 1
-(($(wc -l <"$work/cells") <= $(jq -r .cell "$json" | sort -u | wc -l))) || exit 2
+[[ -z $(missing) ]] || exit 2
+jq -es 'all(.result | IN("same", "stays", "left-out", "never"))' "$json" \
+  >/dev/null

@@ -183,6 +183,7 @@ private:
   std::uint64_t received_ = 0;
   /// Holds messages that arrived during a call and are no sign of life.
   std::deque<parcel_ptr> postponed_;
+  /// Counts the bytes of those that were dropped, too, until none is left.
   std::size_t postponed_bytes_ = 0;
   std::size_t strangers_postponed_ = 0;
 

@@ -81,16 +81,15 @@ void vgpu_state_actor::attach_guest(packet& hello, unique_fd socket) {
 void vgpu_state_actor::read_messages() {
   auto count = 0;
   for (;;) {
+    // Whoever keeps sending, also during the calls that are executed here, must
+    // not keep the log, the mailbox and the lease from their turn.
+    if (count++ == worker_bounds::read_at_once)
+      return;
     auto in = forwarded_.next_postponed();
     // A postponed message counted as heard when it was received.
     auto is_new = in == nullptr;
-    if (is_new) {
-      // Whoever keeps sending must not keep the log, the mailbox and the lease
-      // from their turn.
-      if (count++ == worker_bounds::read_at_once)
-        return;
+    if (is_new)
       in = forwarded_.receive();
-    }
     if (!in)
       return silence_.drained();
     auto head = head_of(*in);

@@ -9,8 +9,6 @@ namespace {
 // These do not clash with programs' streams.
 constexpr stream_id hosts_stream{std::uint64_t{1} << 63};
 constexpr stream_id kept_for_new{hosts_stream.value + 1};
-/// Is recorded anew for each wait. A wait is for the record before it.
-constexpr event_id between{std::uint64_t{1} << 63};
 
 } // namespace
 

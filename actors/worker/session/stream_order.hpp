@@ -97,8 +97,10 @@ private:
   bool uses_kept_stream_ = false;
   std::unordered_map<stream_id, std::uint64_t> seen_;
   std::unordered_set<stream_id> left_out_;
-  /// Numbers our own events, apart from those that programs create.
-  std::uint64_t next_event_ = (std::uint64_t{1} << 63) + 1;
+  /// Is recorded anew for each wait, which is for the record before it. Our own
+  /// events do not clash with those that programs create.
+  static constexpr event_id between{std::uint64_t{1} << 63};
+  std::uint64_t next_event_ = between.value + 1;
 };
 
 } // namespace vgpu

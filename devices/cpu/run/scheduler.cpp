@@ -179,11 +179,9 @@ status scheduler::add_locked(stream_id id, const task_ptr& what,
   if (in_stream)
     s.last = what;
   if (in_stream && !channels_.empty()) {
-    what->channel = id.value % channels_.size();
-    auto& in = channels_[*what->channel];
-    depend(what, in.last);
-    in.last = what;
-    ++in.pending;
+    auto& last = channels_[id.value % channels_.size()].last;
+    depend(what, last);
+    last = what;
   }
   return {};
 }
@@ -200,6 +198,13 @@ std::unique_lock<std::mutex> scheduler::lock_with_room(stream_id id) {
   return lock;
 }
 
+void scheduler::take_room(stream_id id, task& what) {
+  if (channels_.empty())
+    return;
+  what.channel = id.value % channels_.size();
+  ++channels_[*what.channel].pending;
+}
+
 void scheduler::enter(const task_ptr& what) {
   pending_[what.get()] = what;
 }
@@ -209,6 +214,7 @@ status scheduler::add(stream_id id, task_ptr what) {
     auto lock = lock_with_room(id);
     if (auto ok = add_locked(id, what, true); !ok)
       return ok;
+    take_room(id, *what);
     enter(what);
     if (what->waits_for != 0)
       return {};
@@ -267,7 +273,7 @@ status scheduler::record(event_id id, stream_id on) {
   auto what = std::make_shared<task>();
   what->always = true;
   {
-    auto lock = lock_with_room(on);
+    auto lock = std::lock_guard{mutex_};
     auto found = events_.find(id);
     if (found == events_.end())
       return no_event(id);
@@ -288,7 +294,7 @@ status scheduler::wait(stream_id on, event_id id) {
   auto what = std::make_shared<task>();
   what->always = true;
   {
-    auto lock = lock_with_room(on);
+    auto lock = std::lock_guard{mutex_};
     auto found = events_.find(id);
     if (found == events_.end())
       return no_event(id);

@@ -96,9 +96,9 @@ public:
   void watch_by(watcher by) { watch_ = std::move(by); }
 
   /// Lets streams share this many channels, each of which runs its tasks in
-  /// order. A thread that adds a task to a channel with `most` tasks waits
-  /// until it has fewer; 0: it never waits. 0 channels: each stream has its
-  /// own. The caller does so before there are tasks.
+  /// order. A thread that adds a task to a channel with `most` tasks of work
+  /// waits until it has fewer; 0: it never waits. 0 channels: each stream has
+  /// its own. The caller does so before there are tasks.
   void share_channels(std::size_t count, std::size_t most) {
     channels_.resize(count);
     most_in_channel_ = most;
@@ -161,10 +161,13 @@ private:
 
   struct channel {
     task_ptr last;
+    /// Counts the tasks that take room: as in a driver's queue, those of events
+    /// do not.
     std::size_t pending = 0;
   };
 
   std::unique_lock<std::mutex> lock_with_room(stream_id id);
+  void take_room(stream_id id, task& what);
   status add_locked(stream_id id, const task_ptr& what, bool in_stream);
   void depend(const task_ptr& what, const task_ptr& on);
   void depend_on_all(const task_ptr& what);
