@@ -128,7 +128,7 @@ constexpr std::chrono::milliseconds last_words{200};
 
 /// Gives the pieces of a full channel of the cpu device, where it has channels:
 /// fewer than a GPU's, so that a test's program fills one soon.
-constexpr unsigned cpu_pieces_in_channel = 64;
+constexpr unsigned cpu_pieces_in_channel = 16;
 
 /// Says how many channels the cpu device has, for tests: 0 means that each
 /// stream has its own.
