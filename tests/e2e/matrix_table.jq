@@ -5,7 +5,7 @@ def cells($n): if length < $n then . + " " * ($n - length) else . end;
 def row($widths): [., $widths] | transpose |
   map(.[1] as $n | .[0] | cells($n)) | "| " + join(" | ") + " |";
 def share: map(select(.result == "same")) | length;
-def counted: map(select(.result != "left-out" and .result != "never"));
+def counted: map(select(.result | IN("left-out", "never", "varies") | not));
 def both: ["mapped", "forwarded"] as $ways | . as $all | $ways |
   map(. as $way | $all | map(select(.transport == $way)) |
     if length == 0 then "–" else "\(share) of \(length)" end) | join(", ");

@@ -12,7 +12,7 @@ Runs each program undisturbed on a vGPU, and then once for each disturbance and
 transport: its worker or node is killed, its GPU is lost, it is suspended and
 resumed, moved to another GPU or another node, or has snapshots as often as
 possible before its worker is killed. At which of its driver calls, a seed says.
-Its output must be the same. Each cell is a line of FILE, with the time that the
+Its output must be the same, unless its undisturbed runs differ. Each cell is a line of FILE, with the time that the
 longest call took; then a table is printed (tests/e2e/matrix.sh says more).
 
   BUNDLE         vgpu-bundle.tar.xz, or the folder that it was unpacked to
@@ -114,5 +114,5 @@ done < <(cut -d/ -f1,2 "$work/cells" | uniq)
 wait
 print_table
 [[ -z $(missing) ]] || exit 2
-jq -es 'all(.result | IN("same", "stays", "left-out", "never"))' "$json" \
-  >/dev/null
+jq -es 'all(.result | IN("same", "varies", "stays", "left-out", "never"))' \
+  "$json" >/dev/null

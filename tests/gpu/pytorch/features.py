@@ -49,11 +49,9 @@ def cuda_graph():
     timed("graph_replay", graph.replay)
 
 
-@workload
-def decode():
-    """Tokens by a captured step each, as inference servers make them."""
-    reproducible()
-    model = Decoder(layers=12, width=768, heads=12).to(device()).eval()
+def captured_decoder(**size):
+    """A decoder, and a graph of its step."""
+    model = Decoder(**size).to(device()).eval()
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.no_grad(), torch.cuda.stream(side):
@@ -63,6 +61,14 @@ def decode():
     graph = torch.cuda.CUDAGraph()
     with torch.no_grad(), torch.cuda.graph(graph):
         model.step()
+    return model, graph
+
+
+@workload
+def decode():
+    """Tokens by a captured step each, as inference servers make them."""
+    reproducible()
+    model, graph = captured_decoder(layers=12, width=768, heads=12)
     model.place.zero_()
     model.token.fill_(7)
     text = []
