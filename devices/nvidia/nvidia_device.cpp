@@ -21,6 +21,7 @@
 #include "devices/nvidia/memory/physical_handles.hpp"
 #include "devices/nvidia/memory/window.hpp"
 #include "devices/nvidia/streams/completions.hpp"
+#include "devices/nvidia/streams/late_drops.hpp"
 #include "devices/nvidia/streams/streams.hpp"
 #include "devices/nvidia/streams/work_trace.hpp"
 #include "schema/base/cluster_shapes.hpp"
@@ -131,7 +132,7 @@ public:
         props_(std::move(props)), text_(kernel_text::instance()),
         window_(api_, handle, reached_by), physical_(api_, handle, window_),
         conditions_(api_), fingerprints_(api_, handle, window_), arrays_(api_),
-        modules_(api_), times_(api_), trace_(api_),
+        modules_(api_), times_(api_), trace_(api_), drops_(streams_),
         waits_(api_, context,
                {[this](CUevent x, CUresult how) { settled(x, how); },
                 [this] { settle_times(); }}),
@@ -295,7 +296,7 @@ public:
                       device_address at) override {
     if (auto ok = ready(); !ok)
       return ok;
-    drop_postponed();
+    drops_.finish();
     return noted(arrays_.create(id, shape, at));
   }
 
@@ -304,7 +305,7 @@ public:
     auto gone = arrays_.take(id);
     if (!gone)
       return gone.why();
-    drop_when_done(std::move(*gone));
+    drops_.add(std::move(*gone), error());
     return {};
   }
 
@@ -347,7 +348,7 @@ public:
                                   const jit_settings& how) override {
     if (auto ok = ready(); !ok)
       return ok.why();
-    drop_postponed();
+    drops_.finish();
     auto got = modules_.load(id, image, how);
     if (!got)
       (void)noted(got.why());
@@ -369,8 +370,7 @@ public:
     auto gone = modules_.take(id);
     if (!gone)
       return gone.why();
-    drop_postponed();
-    drop_when_done(std::move(*gone));
+    drops_.add(std::move(*gone), error());
     return {};
   }
 
@@ -599,19 +599,16 @@ public:
       std::function<void(std::function<void()> go_on)> start) override {
     if (auto ok = ready(); !ok)
       return ok;
-    std::lock_guard nothing_is_dropped{dropping_};
-    wait_begun_ = false;
-    return noted(streams_.host_call(stream, std::move(start)));
+    return noted(drops_.begin_host_call(
+        [&] { return streams_.host_call(stream, std::move(start)); }));
   }
 
   status enqueue_wait(stream_id stream, const awaited_value& what) override {
     if (auto ok = ready(); !ok)
       return ok;
     // The executor's next call enqueues the program's part behind this wait.
-    std::lock_guard nothing_is_dropped{dropping_};
-    auto ok = noted(streams_.wait(stream, what));
-    wait_begun_ = ok.ok();
-    return ok;
+    return noted(
+        drops_.begin_wait([&] { return streams_.wait(stream, what); }));
   }
 
   void set_printer(printer to) override {
@@ -728,37 +725,6 @@ private:
     text_->deliver(printer_);
   }
 
-  /// Drops code or an array when the work so far is done, but not while a
-  /// stream waits for the program. When the driver drops them it waits for all
-  /// streams, and the thread that waits there is the one that reports to the
-  /// program that a stream has reached its host function.
-  void drop_when_done(std::function<void()> drop) {
-    auto when_done = [this, drop = std::move(drop)](CUresult how) {
-      if (how == closing)
-        return;
-      std::lock_guard guard{dropping_};
-      if (program_has_turns())
-        postponed_.push_back(drop);
-      else
-        drop();
-    };
-    streams_.when_all_done(error(), when_done, completion_mode::cleanup);
-  }
-
-  void drop_postponed() {
-    std::lock_guard guard{dropping_};
-    if (program_has_turns())
-      return;
-    for (auto& drop : std::exchange(postponed_, {}))
-      drop();
-  }
-
-  /// Tells whether a stream waits for the program. Precondition: the lock is
-  /// held.
-  bool program_has_turns() const noexcept {
-    return wait_begun_ || streams_.host_calls_pending();
-  }
-
   result<CUfunction> kernel_of(module_id id, std::uint32_t kernel) {
     enter();
     if (auto* f = modules_.find(id, kernel); f != nullptr)
@@ -803,11 +769,6 @@ private:
   std::shared_ptr<kernel_text> text_;
   std::mutex print_mutex_;
   printer printer_;
-  /// Held so that no stream begins to wait for the program while something is
-  /// dropped.
-  std::mutex dropping_;
-  bool wait_begun_ = false;
-  std::vector<std::function<void()>> postponed_;
   window window_;
   physical_memory physical_;
   conditions conditions_;
@@ -816,6 +777,7 @@ private:
   modules modules_;
   timeline times_;
   work_trace trace_;
+  late_drops drops_;
   completions waits_; // its thread uses the members above
   streams streams_;
   copies copies_;

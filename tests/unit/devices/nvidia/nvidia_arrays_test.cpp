@@ -3,6 +3,7 @@
 #include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
 
 #include <chrono>
+#include <future>
 #include <thread>
 
 using namespace vgpu;
@@ -151,6 +152,28 @@ BOOST_AUTO_TEST_CASE(an_array_is_destroyed_after_the_work_before_it) {
   while (arrays_here() != 0 && std::chrono::steady_clock::now() < until)
     std::this_thread::yield();
   BOOST_TEST(arrays_here() == 0U);
+}
+
+// The driver puts variables where what was dropped lay, so what is dropped late
+// in one worker must not be dropped earlier in the next one.
+BOOST_AUTO_TEST_CASE(nothing_is_placed_before_earlier_objects_are_dropped) {
+  auto at = array(1, floats(8, 8, 0));
+  hold(1);
+  std::vector<int> out(64);
+  outcome done;
+  BOOST_REQUIRE(dev->enqueue_read(legacy_stream,
+                                  std::as_writable_bytes(std::span{out}), at,
+                                  done.tell())
+                    .ok());
+  BOOST_REQUIRE(unit.destroy_array(array_id{1}).ok());
+  BOOST_TEST(arrays_here() == 1U);
+  auto left_by_module = std::async(std::launch::async, [&] {
+    (void)dev->load_module(module_id{1}, {});
+    return arrays_here();
+  });
+  hold(0);
+  BOOST_TEST(left_by_module.get() == 0U);
+  BOOST_TEST(done.wait() == CUDA_SUCCESS);
 }
 
 // The driver would wait for that stream, on the thread that calls the program.
