@@ -1,20 +1,35 @@
 #include "actors/state/contents_pump.hpp"
 
+#include <algorithm>
+#include <memory>
 #include <utility>
-#include <vector>
 
 namespace vgpu {
 
+namespace {
+
+/// Returns how many threads copy: the program has most of the processors.
+std::size_t copying_threads(std::size_t most) {
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 4, 1,
+                                 most);
+}
+
+} // namespace
+
 contents_pump::contents_pump(int file, std::function<void()> ring)
-    : file_(file), ring_(std::move(ring)), thread_([this] { run(); }) {}
+    : file_(file), ring_(std::move(ring)) {
+  for (auto i = copying_threads(most_threads); i != 0; --i)
+    threads_.emplace_back([this] { run(); });
+}
 
 contents_pump::~contents_pump() {
   {
     std::lock_guard guard{lock_};
     over_ = true;
   }
-  wanted_.notify_one();
-  thread_.join();
+  wanted_.notify_all();
+  for (auto& x : threads_)
+    x.join();
 }
 
 void contents_pump::add(job what) {
@@ -51,33 +66,55 @@ std::optional<contents_pump::job> contents_pump::wait() {
   return pop_done();
 }
 
-void contents_pump::work(job& x, std::span<std::byte> room) const {
-  if (x.marks) {
-    auto made = x.from->mark();
-    x.mark = made ? *made : 0;
-    x.done = made ? status{} : made.why();
+/// Returns a mark to make, or pieces of one device to copy. Requires the lock
+/// and a job.
+std::vector<contents_pump::job> contents_pump::take_work() {
+  std::vector<job> out;
+  do {
+    out.push_back(std::move(todo_.front()));
+    todo_.pop_front();
+  } while (!out.back().marks && out.size() < copied_at_once && !todo_.empty() &&
+           !todo_.front().marks && todo_.front().from == out.front().from);
+  return out;
+}
+
+void contents_pump::work(std::span<job> jobs, std::span<std::byte> room) const {
+  auto& first = jobs.front();
+  if (first.marks) {
+    auto made = first.from->mark();
+    first.mark = made ? *made : 0;
+    first.done = made ? status{} : made.why();
     return;
   }
-  auto bytes = room.first(x.chunk.bytes);
-  x.done = x.from->peek(bytes, x.chunk.address);
-  x.seen = x.done.ok();
-  if (x.seen)
-    x.done = store_contents(file_, x.chunk, bytes);
+  std::vector<device::peeked> pieces;
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    pieces.push_back({jobs[i].chunk.address,
+                      room.subspan(i * state_chunk_bytes, jobs[i].chunk.bytes),
+                      status{}});
+  first.from->peek(pieces);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    auto& x = jobs[i];
+    x.done = pieces[i].outcome;
+    x.seen = x.done.ok();
+    if (x.seen)
+      x.done = store_contents(file_, x.chunk, pieces[i].into);
+  }
 }
 
 void contents_pump::run() {
-  std::vector<std::byte> room(state_chunk_bytes);
+  constexpr auto bytes = copied_at_once * state_chunk_bytes;
+  // Not zeroed: most snapshots need only a part.
+  auto room = std::make_unique_for_overwrite<std::byte[]>(bytes);
   std::unique_lock guard{lock_};
   for (;;) {
     wanted_.wait(guard, [&] { return over_ || !todo_.empty(); });
     if (over_)
       return;
-    auto at_hand = std::move(todo_.front());
-    todo_.pop_front();
+    auto at_hand = take_work();
     guard.unlock();
-    work(at_hand, room);
+    work(at_hand, {room.get(), bytes});
     guard.lock();
-    done_.push_back(std::move(at_hand));
+    std::ranges::move(at_hand, std::back_inserter(done_));
     finished_.notify_one();
     guard.unlock();
     ring_();

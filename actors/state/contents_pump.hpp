@@ -12,12 +12,13 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <vector>
 
 namespace vgpu {
 
 /// Copies pieces of memory to their places in a file, each as it is when its
-/// turn comes, and makes marks. One thread may use it; it works on a thread of
-/// its own.
+/// turn comes, and makes marks. One thread may use it; it works on a few
+/// threads of its own, which copy several pieces at a time.
 class contents_pump {
 public:
   /// Describes one piece of work.
@@ -35,17 +36,17 @@ public:
     status done{};
   };
 
-  /// Starts the thread, which calls `ring` when a job is done. The file must
+  /// Starts the threads, which call `ring` when jobs are done. The file must
   /// outlive the pump.
   contents_pump(int file, std::function<void()> ring);
-  /// Waits for the job at hand, and drops the others.
+  /// Waits for the jobs at hand, and drops the others.
   ~contents_pump();
   contents_pump(const contents_pump&) = delete;
   contents_pump& operator=(const contents_pump&) = delete;
 
-  /// Returns whether enough jobs are under way to keep the thread busy.
+  /// Returns whether enough jobs are under way to keep the threads busy.
   bool full() const noexcept { return under_way_ >= most_under_way; }
-  /// Adds a job, which the thread does after the earlier ones.
+  /// Adds a job. Jobs may be done in any order.
   void add(job what);
   /// Returns a finished job with its outcome, or nothing if none is finished.
   std::optional<job> take();
@@ -56,10 +57,15 @@ public:
   std::size_t under_way() const noexcept { return under_way_; }
 
 private:
-  static constexpr std::size_t most_under_way = 8;
+  /// So many pieces are copied at a time.
+  static constexpr std::size_t copied_at_once = 16;
+  static constexpr std::size_t most_threads = 3;
+  static constexpr std::size_t most_under_way =
+      2 * most_threads * copied_at_once;
 
   void run();
-  void work(job& x, std::span<std::byte> room) const;
+  std::vector<job> take_work();
+  void work(std::span<job> jobs, std::span<std::byte> room) const;
   std::optional<job> pop_done();
 
   int file_;
@@ -71,8 +77,8 @@ private:
   std::condition_variable wanted_, finished_;
   std::deque<job> todo_, done_;
   bool over_ = false;
-  // This is last, because the thread uses the other members.
-  std::thread thread_;
+  // This is last, because the threads use the other members.
+  std::vector<std::thread> threads_;
 };
 
 } // namespace vgpu

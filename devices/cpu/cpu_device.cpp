@@ -237,8 +237,9 @@ public:
     return changes_.changed_since(address, mark);
   }
   bool tells_at_marks() const noexcept override { return false; }
-  status peek(std::span<std::byte> into, device_address from) override {
-    return changes_.peek(into, from);
+  void peek(std::span<peeked> pieces) override {
+    for (auto& x : pieces)
+      x.outcome = changes_.peek(x.into, x.from);
   }
   status adopt(device_address address, std::uint64_t bytes, int file,
                std::uint64_t offset) override {

@@ -10,6 +10,16 @@
 
 namespace vgpu::device {
 
+/// Is a piece of memory that is copied without regard to stream order.
+struct peeked {
+  /// Holds the piece's address. The piece lies in one granule.
+  device_address from = 0;
+  /// Says where the bytes go, and how many there are.
+  std::span<std::byte> into{};
+  /// Says whether they were copied.
+  status outcome{};
+};
+
 /// A device that tracks writes to its memory implements this interface, so that
 /// a caller can update an earlier copy of the memory by copying only the
 /// changed parts. Tracking starts, and may cost time, with the first mark().
@@ -42,11 +52,11 @@ public:
   virtual bool changed_since(device_address address,
                              std::uint64_t mark) const noexcept = 0;
 
-  /// Copies memory of the device, as it is at this moment, into memory of this
-  /// process, without regard to stream order. Thread-safe. Returns a fault
-  /// where the memory is no longer mapped, or the host does not let the device
-  /// read it.
-  virtual status peek(std::span<std::byte> into, device_address from) = 0;
+  /// Copies pieces of the device's memory, each as it is at some moment of the
+  /// call, into memory of this process, without regard to stream order.
+  /// Thread-safe. The outcome of a piece is a fault where the memory is no
+  /// longer mapped, or the host does not let the device read it.
+  virtual void peek(std::span<peeked> pieces) = 0;
 };
 
 } // namespace vgpu::device

@@ -174,9 +174,9 @@ public:
                      std::uint64_t mark) const noexcept override {
     return fingerprints_.changed_since(address, mark);
   }
-  status peek(std::span<std::byte> into, device_address from) override {
+  void peek(std::span<peeked> pieces) override {
     enter();
-    return fingerprints_.peek(into, from);
+    fingerprints_.peek(pieces);
   }
 
   status map(device_address address, std::uint64_t bytes) override {

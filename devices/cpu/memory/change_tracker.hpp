@@ -41,7 +41,7 @@ public:
   /// Implements change_unit::changed_since().
   bool changed_since(device_address address, std::uint64_t mark) const noexcept;
 
-  /// Implements change_unit::peek().
+  /// Implements change_unit::peek() for one piece.
   status peek(std::span<std::byte> into, device_address from) const;
 
   /// Handles a fault of a write to this address. Returns true if the thread may

@@ -32,7 +32,7 @@ status fingerprints::open() {
   return ok;
 }
 
-/// Maps two granules: one for copies, and one for the lists.
+/// Maps granules for copies, and one for the lists.
 status fingerprints::take_room() {
   CUmemAllocationProp what{};
   what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -40,7 +40,7 @@ status fingerprints::take_room() {
   CUmemAccessDesc access{what.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   CUmemGenericAllocationHandle memory = 0;
   CUdeviceptr at = 0;
-  constexpr auto bytes = 2 * granule_bytes;
+  constexpr auto bytes = (copied_at_once + 1) * granule_bytes;
   auto ok =
       api_->check(api_->cuMemCreate(&memory, bytes, &what, 0), "cuMemCreate");
   if (ok)
@@ -52,7 +52,7 @@ status fingerprints::take_room() {
     ok = api_->check(api_->cuMemSetAccess(at, bytes, &access, 1),
                      "cuMemSetAccess");
   copy_ = at;
-  list_ = at + granule_bytes;
+  list_ = at + copied_at_once * granule_bytes;
   out_ = list_ + list_bytes;
   return ok;
 }
@@ -126,41 +126,90 @@ result<std::uint64_t> fingerprints::mark() {
   return seen_.look(granules, what);
 }
 
-/// Copies the whole granule on the device first, where the copy takes almost no
-/// time, so that the fingerprint is that of the same bytes that the caller
-/// gets.
-status fingerprints::peek(std::span<std::byte> into, device_address from) {
+void fingerprints::peek(std::span<peeked> pieces) {
+  for (; pieces.size() > copied_at_once;
+       pieces = pieces.subspan(copied_at_once))
+    peek_some(pieces.first(copied_at_once));
+  peek_some(pieces);
+}
+
+/// Other threads may use the device while this one copies the bytes on.
+void fingerprints::peek_some(std::span<peeked> pieces) {
+  std::vector<staging::buffer> rooms;
+  status ok;
+  for (auto& x : pieces) {
+    auto room = staging_.take(x.into.size(), true);
+    if (!room) {
+      ok = room.why();
+      break;
+    }
+    rooms.push_back(std::move(*room));
+  }
+  if (ok)
+    ok = copy(pieces, rooms);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    auto& x = pieces[i];
+    if (!ok)
+      x.outcome = ok;
+    else if (x.outcome)
+      std::memcpy(x.into.data(), rooms[i].get(), x.into.size());
+  }
+}
+
+/// Copies whole granules on the device first, where copies take almost no time,
+/// so that the fingerprints are those of the same bytes that the caller gets.
+status fingerprints::copy(std::span<peeked> pieces,
+                          std::span<staging::buffer> rooms) {
   std::lock_guard guard{mutex_};
   if (kernel_ == nullptr)
     return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
                       "cannot compute fingerprints of this device's memory");
-  auto granule = from / granule_bytes * granule_bytes;
-  auto room = staging_.take(into.size(), true);
-  if (!room)
-    return room.why();
-  auto ok = window_.while_used(granule, [&] {
-    if (auto copied = api_->check(
-            api_->cuMemcpyAsync(copy_, granule, granule_bytes, stream_),
-            "cuMemcpyAsync");
-        !copied)
-      return copied;
-    return wait();
-  });
-  fingerprint what;
-  if (ok)
-    ok = run({&copy_, 1}, {&what, 1});
-  if (ok)
-    ok = api_->check(
-        api_->cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(room->get()),
-                            copy_ + (from - granule), into.size(), stream_),
-        "cuMemcpyAsync");
-  if (ok)
-    ok = wait();
+  std::vector<device_address> granules;
+  auto ok = copy_on_device(pieces, granules);
+  std::vector<device_address> copies;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    auto& x = pieces[i];
+    if (!ok || !x.outcome)
+      continue;
+    auto at = copy_ + copies.size() * granule_bytes;
+    copies.push_back(at);
+    ok = api_->check(api_->cuMemcpyAsync(
+                         reinterpret_cast<CUdeviceptr>(rooms[i].get()),
+                         at + x.from % granule_bytes, x.into.size(), stream_),
+                     "cuMemcpyAsync");
+  }
   if (!ok)
+    (void)wait(); // for the copies that were begun
+  if (!ok || copies.empty())
     return ok;
-  seen_.copied(granule, what);
-  std::memcpy(into.data(), room->get(), into.size());
-  return {};
+  std::vector<fingerprint> what(copies.size());
+  ok = run(copies, what);
+  for (std::size_t i = 0; ok && i < what.size(); ++i)
+    seen_.copied(granules[i], what[i]);
+  return ok;
+}
+
+/// Copies the granules of those pieces that are mapped, one behind the other.
+/// Says of the others that they are not.
+status fingerprints::copy_on_device(std::span<peeked> pieces,
+                                    std::vector<device_address>& granules) {
+  return window_.while_kept([&](auto check) {
+    status ok;
+    for (auto& x : pieces) {
+      auto granule = x.from / granule_bytes * granule_bytes;
+      x.outcome = check(granule);
+      if (!x.outcome)
+        continue;
+      auto to = copy_ + granules.size() * granule_bytes;
+      granules.push_back(granule);
+      ok = api_->check(api_->cuMemcpyAsync(to, granule, granule_bytes, stream_),
+                       "cuMemcpyAsync");
+      if (!ok)
+        break;
+    }
+    auto done = wait();
+    return ok ? done : ok;
+  });
 }
 
 } // namespace vgpu::device::nvidia

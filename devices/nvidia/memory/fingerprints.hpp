@@ -1,6 +1,7 @@
 // Tracks changes of the window's memory, and copies it, while work runs.
 #pragma once
 
+#include "devices/interface/change_unit.hpp"
 #include "devices/nvidia/driver/driver.hpp"
 #include "devices/nvidia/memory/seen_contents.hpp"
 #include "devices/nvidia/memory/staging.hpp"
@@ -34,13 +35,20 @@ public:
     return seen_.changed_since(address / granule_bytes * granule_bytes, mark);
   }
   /// Implements change_unit::peek().
-  status peek(std::span<std::byte> into, device_address from);
+  void peek(std::span<peeked> pieces);
 
 private:
   /// One launch takes at most this many granules.
   static constexpr std::size_t at_once = 4096;
+  /// So many pieces are copied with one wait. Where several processes use the
+  /// GPU, a wait can last for their turns.
+  static constexpr std::size_t copied_at_once = 16;
 
   status take_room();
+  void peek_some(std::span<peeked> pieces);
+  status copy(std::span<peeked> pieces, std::span<staging::buffer> rooms);
+  status copy_on_device(std::span<peeked> pieces,
+                        std::vector<device_address>& granules);
   status run(std::span<const device_address> granules,
              std::span<fingerprint> out);
   status wait();
@@ -54,7 +62,7 @@ private:
   CUfunction kernel_ = nullptr;
   CUstream stream_ = nullptr;
   CUevent done_ = nullptr;
-  device_address copy_ = 0; // the address of a granule for copies
+  device_address copy_ = 0; // the address of granules for copies
   device_address list_ = 0; // the address of a list of granule addresses
   device_address out_ = 0;  // the address of the fingerprints of that list
 };

@@ -65,15 +65,13 @@ public:
     std::lock_guard guard{mutex_};
     return f(used_granules());
   }
-  /// Calls `f` if the granule at `at` is in use, and returns a fault otherwise.
-  /// The granule stays mapped until `f` returns; a thread that maps or unmaps
-  /// waits.
+  /// Calls `f` with a function that says whether a granule is in use, and a
+  /// fault otherwise. Such granules stay mapped until `f` returns; a thread
+  /// that maps or unmaps waits.
   template <class F>
-  status while_used(device_address at, F f) const {
+  status while_kept(F f) const {
     std::lock_guard guard{mutex_};
-    if (auto ok = check_used(at); !ok)
-      return ok;
-    return f();
+    return f([this](device_address at) { return check_used(at); });
   }
 
   /// Returns all kept memory to the driver. Tells whether there was any.

@@ -243,11 +243,13 @@ public:
     return true;
   }
   bool tells_at_marks() const noexcept override { return false; }
-  status peek(std::span<std::byte> into, device_address from) override {
-    if (blind_)
-      return cuda_fault(CUDA_ERROR_OPERATING_SYSTEM, "nobody may look");
-    std::memcpy(into.data(), reinterpret_cast<const void*>(from), into.size());
-    return {};
+  void peek(std::span<vgpu::device::peeked> pieces) override {
+    for (auto& x : pieces)
+      if (blind_)
+        x.outcome = cuda_fault(CUDA_ERROR_OPERATING_SYSTEM, "nobody may look");
+      else
+        std::memcpy(x.into.data(), reinterpret_cast<const void*>(x.from),
+                    x.into.size());
   }
 
 private:
