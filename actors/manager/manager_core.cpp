@@ -1,6 +1,7 @@
 #include "actors/manager/manager_core.hpp"
 
 #include "actors/link/log.hpp"
+#include "policies/lifecycle/restart.hpp"
 
 #include <chrono>
 #include <type_traits>
@@ -116,8 +117,8 @@ void manager_core::on_message(const std::string& peer,
   std::visit([&](const auto& x) { dispatch(peer, what, x); }, what.body);
 }
 
-/// Keeps what a client tells of its session: the time in which it recovers, and
-/// who serves touches of managed memory.
+/// Keeps what a client tells of its session: the time in which it recovers, who
+/// serves touches of managed memory, and that it goes on after a failure.
 void manager_core::note_told(const std::string& peer, const control::event& x) {
   constexpr std::size_t longest = 512;
   auto found = state_.sessions.find(x.session);
@@ -131,6 +132,8 @@ void manager_core::note_told(const std::string& peer, const control::event& x) {
     session.recovers = x.milliseconds > 0 ? text : std::string{};
   else if (x.kind == "managed-memory")
     session.touches = text;
+  else if (x.kind == "first-result" && x.epoch == session.epoch)
+    session.history = policy::after_progress(session.history);
 }
 
 template <class T>

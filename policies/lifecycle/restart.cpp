@@ -7,7 +7,7 @@ namespace vgpu::policy {
 restart_decision after_failure(const restart_history& before, time_point now,
                                const restart_options& options) {
   restart_decision out;
-  if (before.in_a_row != 0 && now - before.last < options.forgets_after)
+  if (now - before.last < options.forgets_after)
     out.history = before;
   out.history.last = now;
   ++out.history.in_a_row;
@@ -21,6 +21,12 @@ restart_decision after_failure(const restart_history& before, time_point now,
     out.delay = std::min(options.first_delay * (1u << doublings),
                          options.longest_delay);
   }
+  return out;
+}
+
+restart_history after_progress(const restart_history& before) {
+  auto out = before;
+  out.in_a_row = 0;
   return out;
 }
 

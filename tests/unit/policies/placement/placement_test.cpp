@@ -294,6 +294,21 @@ BOOST_AUTO_TEST_CASE(a_long_run_resets_the_failures) {
   BOOST_TEST((got.delay == 0ms));
 }
 
+BOOST_AUTO_TEST_CASE(failures_between_results_are_not_in_a_row) {
+  restart_options options{2, 5, 100ms, 300ms, 60s};
+  restart_history past;
+  time_point now{1h};
+  for (auto failure = 1; failure <= 20; ++failure) {
+    auto got = after_failure(past, now, options);
+    BOOST_TEST(!got.give_up);
+    BOOST_TEST((got.delay == 0ms));
+    // Another pGPU is tried as often as without results.
+    BOOST_TEST(got.elsewhere == (failure % 2 == 0));
+    past = after_progress(got.history);
+    now += 1s;
+  }
+}
+
 BOOST_AUTO_TEST_CASE(the_delay_never_overflows) {
   restart_options options;
   options.gives_up_after = 1'000'000;
