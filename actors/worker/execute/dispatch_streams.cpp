@@ -66,6 +66,8 @@ status let_go_on(dispatch_context& on, std::uint64_t call,
 /// Ends a host_call or a wait for a value.
 status end_host_call(dispatch_context& on, std::uint64_t call,
                      std::optional<stream_id> after) {
+  if (call < on.session.restored_at)
+    return {}; // it had ended in the state
   if (on.session.functions.open != 0)
     --on.session.functions.open;
   on.session.functions.open_waits.erase(call);

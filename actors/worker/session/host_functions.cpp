@@ -58,6 +58,11 @@ void host_calls::finish_ahead() {
     finish_early(call);
 }
 
+std::size_t host_calls::ended_ahead() const {
+  std::lock_guard guard{lock_};
+  return early_.size();
+}
+
 void host_calls::end(std::uint64_t call) {
   std::function<void()> go_on;
   {
