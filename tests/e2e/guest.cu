@@ -1,4 +1,6 @@
 // The program that the end-to-end tests run, with many behaviours.
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -200,8 +202,8 @@ static int floats(unsigned rounds, int pause) {
 }
 
 /// Adds results to a digest. The host does the same with what it reads.
-__host__ __device__ static unsigned long long
-folded(unsigned long long digest, const unsigned* results) {
+__host__ __device__ static unsigned long long folded(unsigned long long digest,
+                                                     const unsigned* results) {
   return (digest * 31 + results[0]) * 31 + results[1];
 }
 
@@ -221,7 +223,9 @@ static void nothing(void*) {}
 /// so, goes on with the device's digest, and fails at the end.
 class digests {
 public:
-  digests() {
+  /// Has so many MiB that it writes once, and so many that it writes before
+  /// each read.
+  digests(int kept, int written) : written_bytes_(mebibytes(written)) {
     check(cudaMalloc(&sum_, sizeof *sum_), "cudaMalloc");
     check(cudaMalloc(&round_, sizeof *round_), "cudaMalloc");
     check(cudaMalloc(&results_, 2 * sizeof *results_), "cudaMalloc");
@@ -229,9 +233,15 @@ public:
     check(cudaMemset(digest_, 0, sizeof *digest_), "cudaMemset");
     check(cudaMallocHost(&pinned_, 3 * sizeof *pinned_), "cudaMallocHost");
     check(cudaStreamCreate(&stream_), "cudaStreamCreate");
+    void* once;
+    check(cudaMalloc(&once, mebibytes(kept)), "cudaMalloc");
+    check(cudaMemset(once, 1, mebibytes(kept)), "cudaMemset");
+    check(cudaMalloc(&written_, written_bytes_), "cudaMalloc");
   }
 
   void read(unsigned round) {
+    check(cudaMemset(written_, static_cast<int>(round), written_bytes_),
+          "cudaMemset");
     round % 2 == 0 ? read_at_once(round) : read_behind_function(round);
     host_ = folded(host_, got_);
   }
@@ -245,6 +255,11 @@ public:
   }
 
 private:
+  /// Returns a size that is never 0, so that it can be allocated.
+  static std::size_t mebibytes(int count) {
+    return (static_cast<std::size_t>(count) << 20) + 256;
+  }
+
   void read_at_once(unsigned round) {
     check(cudaMemset(sum_, 0, sizeof *sum_), "cudaMemset");
     check(cudaMemcpy(round_, &round, sizeof round, cudaMemcpyHostToDevice),
@@ -273,6 +288,8 @@ private:
     std::memcpy(got_, pinned_ + 1, sizeof got_);
   }
 
+  void* written_ = nullptr;
+  std::size_t written_bytes_;
   float* sum_ = nullptr;
   unsigned* round_ = nullptr;
   unsigned* results_ = nullptr;
@@ -283,17 +300,29 @@ private:
   unsigned long long host_ = 0;
 };
 
-static int digest(unsigned rounds, int pause) {
-  digests both;
+/// Tells how long a read took, with the work before it, in the median of the
+/// second half of them.
+static int digest(unsigned rounds, int pause, int kept, int written) {
+  digests both{kept, written};
   unsigned diverged = 0;
+  std::vector<double> took;
   for (unsigned round = 1; round <= rounds; ++round) {
-    for (unsigned i = 0; i < 4; ++i)
+    for (unsigned i = 0; i < 4; ++i) {
+      auto began = std::chrono::steady_clock::now();
       both.read(4 * round + i);
+      took.push_back(std::chrono::duration<double, std::milli>{
+          std::chrono::steady_clock::now() - began}
+                         .count());
+    }
     auto same = both.compare();
     diverged += same ? 0 : 1;
     std::printf("round %u%s\n", round, same ? "" : " diverged");
     pause_for(pause);
   }
+  took.erase(took.begin(), took.begin() + static_cast<long>(took.size() / 2));
+  std::sort(took.begin(), took.end());
+  if (!took.empty())
+    std::fprintf(stderr, "%.3f ms a read\n", took[took.size() / 2]);
   return diverged == 0 ? 0 : 7;
 }
 
@@ -391,7 +420,7 @@ int main(int argc, char** argv) {
   if (mode == "floats")
     return floats(number(2, 10), number(3, 0));
   if (mode == "digest")
-    return digest(number(2, 10), number(3, 0));
+    return digest(number(2, 10), number(3, 0), number(4, 0), number(5, 0));
   if (mode == "textures")
     return textures(number(2, 10), number(3, 0));
   if (mode == "copies")

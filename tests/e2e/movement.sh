@@ -376,9 +376,9 @@ some_of() { # COUNT MOST SEED
 }
 
 case_covered() {
-  local seed=${E2E_SEED:-1} kills=${E2E_KILLS:-4} lines
-  rounds=$((5 * kills)) pause=10
-  lines=$(some_of "$kills" $((rounds - 3)) "$seed")
+  local seed=${E2E_SEED:-1} lines
+  rounds=20 pause=10
+  lines=$(some_of 4 $((rounds - 3)) "$seed")
   say "killed at the rounds $lines(seed $seed)"
   cluster_up --nodes 1
   undisturbed undisturbed "$guest" digest "$rounds" 0
