@@ -48,6 +48,15 @@ std::uint64_t pieces_of(const Call& x) {
     return 1;
 }
 
+/// Returns the first address that a read reads.
+template <reads_results Call>
+device_address address_of(const Call& x) {
+  if constexpr (requires { x.from.address; })
+    return x.from.address;
+  else
+    return x.address;
+}
+
 template <class Call>
 status execute_traced(dispatch_context& on, const Call& x) {
   if constexpr (brings_work<Call>) {
@@ -108,7 +117,7 @@ void executor::perform(const Call& x, dispatch_context& on, bool in_turn,
     if (objects_.work.is_on()) [[unlikely]]
       objects_.work.receive(on.what.call);
   if constexpr (reads_results<Call>)
-    if (in_turn && needs_cover(on)) {
+    if (in_turn && needs_cover(on, address_of(x))) {
       lacks_cover_ = out.held_back = true;
       return;
     }
@@ -166,9 +175,11 @@ void executor::await_turn(std::chrono::nanoseconds at_most) {
 
 /// Returns whether the program waits for a read whose results are not covered.
 /// After a failure it gets the error.
-bool executor::needs_cover(const dispatch_context& on) const {
+bool executor::needs_cover(const dispatch_context& on,
+                           device_address at) const {
   return !objects_.cover.admits() && !on.is_answered() &&
-         objects_.health->error() == CUDA_SUCCESS;
+         objects_.health->error() == CUDA_SUCCESS &&
+         !objects_.cover.is_left_out(at);
 }
 
 bool executor::execute(const record& what, std::shared_ptr<const void> owner) {

@@ -85,6 +85,9 @@ public:
   /// Thread-safe.
   void look_again() { objects_.functions.calls->finish_ahead(); }
 
+  /// Ends the waits of a replay that end in what was examined.
+  void end_waits_ahead() { objects_.end_waits_ahead(); }
+
   /// Sets the position before which calls were appended while an earlier worker
   /// served the session.
   void replays_until(std::uint64_t position) noexcept {
@@ -254,7 +257,7 @@ private:
   void perform(const Call& x, dispatch_context& on, bool in_turn,
                performed& out);
 
-  bool needs_cover(const dispatch_context& on) const;
+  bool needs_cover(const dispatch_context& on, device_address at) const;
   bool ends_by_itself() const;
   /// Deals with a call that failed after the program had gone on.
   void note_refused(const record& what, const performed& x);

@@ -14,6 +14,7 @@ void cover_guard::begin(const data::attach& by) {
 
 void cover_guard::hold() {
   holds_ = true;
+  since_ = clock::now();
   // The snapshot must not be what finds out that the work failed.
   exec_.note_outcome();
   ask();

@@ -5,6 +5,8 @@
 #include "actors/worker/serve/client_channel.hpp"
 #include "actors/worker/serve/replay_progress.hpp"
 
+#include <chrono>
+
 namespace vgpu {
 
 /// Serves divergence::snapshot; under the other settings it does nothing. The
@@ -40,14 +42,19 @@ public:
   void look();
   /// Returns whether a read is held back.
   bool holds() const noexcept { return holds_; }
+  /// Returns for how long the read has been held back.
+  std::chrono::nanoseconds held_for() const { return clock::now() - since_; }
 
 private:
+  using clock = std::chrono::steady_clock;
+
   void ask();
 
   executor& exec_;
   client_channel& client_;
   const replay_progress& progress_;
   bool holds_ = false;
+  clock::time_point since_{};
 };
 
 } // namespace vgpu

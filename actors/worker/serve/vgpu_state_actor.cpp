@@ -393,8 +393,13 @@ void vgpu_state_actor::look_covered() {
   if (!cover_.holds())
     return;
   cover_.look();
-  if (!exec_->may_stop())
-    look_ahead();
+  if (exec_->may_stop())
+    return;
+  look_ahead();
+  exec_->end_waits_ahead();
+  if (cover_.held_for() > options_.cover_within)
+    checkpoint_.give_up("a host function or a wait for a value has not ended "
+                        "before a read that waits for a snapshot");
 }
 
 /// Examines the calls after the one that is executed, or all that are not. No

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <vector>
 
 namespace vgpu {
 
@@ -32,6 +33,10 @@ public:
   void finish_early(std::uint64_t call);
   /// Ends the calls that finish_early() left, where streams stop at them now.
   void finish_ahead();
+  /// Returns the calls that finish_early() left.
+  std::vector<std::uint64_t> left_ahead() const;
+  /// Records that a call which finish_early() left was ended by other means.
+  void note_ended_ahead(std::uint64_t call);
   /// Returns how many calls finish_early() ended that finish() has yet to
   /// reach.
   std::size_t ended_ahead() const;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
+#include <map>
 
 namespace vgpu {
 
@@ -40,6 +41,19 @@ public:
   void covers(std::uint64_t position) noexcept {
     covered_ = std::max(covered_, position);
   }
+  /// Leaves out what is read in this memory: by conditions of graphs the
+  /// library learns what to enqueue, and the program learns nothing. Nothing
+  /// could cover them, because the program's stream waits for the outcome.
+  void leave_out(device_address first, std::uint64_t bytes) {
+    left_out_[first] = bytes;
+  }
+  /// Ends leave_out() for memory that begins there.
+  void include(device_address first) { left_out_.erase(first); }
+  /// Returns whether reads at this address are left out.
+  bool is_left_out(device_address at) const {
+    auto i = left_out_.upper_bound(at);
+    return i != left_out_.begin() && at - (--i)->first < i->second;
+  }
   /// Returns whether the program may read results now.
   bool admits() const noexcept {
     return !demanded_ || varies_until_ <= covered_;
@@ -49,6 +63,7 @@ private:
   bool demanded_ = false;
   std::uint64_t varies_until_ = 0;
   std::uint64_t covered_ = 0;
+  std::map<device_address, std::uint64_t> left_out_; // bytes by address
 };
 
 } // namespace vgpu

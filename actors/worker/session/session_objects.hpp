@@ -49,6 +49,11 @@ struct session_objects {
   void when_idle(const std::function<void()>& then);
   /// Waits for the work that the program knew to be done before a replay.
   status await_known();
+  /// Ends a wait that a replay holds, and returns whether the call is one.
+  bool end_replayed_wait(call_number call);
+  /// Ends the waits that a replay holds and that end in the calls that were
+  /// examined ahead.
+  void end_waits_ahead();
   /// Returns whether a driver placed variables, and no dry run has shown that
   /// another worker gets the same addresses.
   bool needs_dry_run() const noexcept {

@@ -42,18 +42,6 @@ struct covered_world : world {
   bool nothing_differs() { return !told("replay-differs", 0ms) && !lost(); }
   bool lost() { return told("session-lost", 0ms); }
 
-  std::string text_of(const std::string& kind) {
-    std::string text;
-    (void)in.wait([&] {
-      return in.has<control::event>([&](auto& x) {
-        if (x.kind == kind)
-          text = x.text;
-        return x.kind == kind;
-      });
-    });
-    return text;
-  }
-
   std::uint32_t result_at(std::uint64_t offset) {
     std::uint32_t value = 0;
     std::memcpy(&value, area.arena().data() + offset, 4);
@@ -91,6 +79,17 @@ BOOST_AUTO_TEST_CASE(results_need_cover_only_where_it_is_demanded) {
   BOOST_TEST(it.admits());
   it.note_varying(108);
   BOOST_TEST(!it.admits());
+}
+
+BOOST_AUTO_TEST_CASE(conditions_of_graphs_are_left_out) {
+  result_cover it;
+  it.leave_out(1000, 100);
+  BOOST_TEST(!it.is_left_out(999));
+  BOOST_TEST(it.is_left_out(1000));
+  BOOST_TEST(it.is_left_out(1099));
+  BOOST_TEST(!it.is_left_out(1100));
+  it.include(1000);
+  BOOST_TEST(!it.is_left_out(1000));
 }
 
 // -- a session ----------------------------------------------------------------
@@ -287,6 +286,19 @@ BOOST_DATA_TEST_CASE_F(covered_world, a_host_function_ends_behind_a_held_read,
   area.at(3).state = 0;
   BOOST_TEST(read_counter() == 15u);
   BOOST_TEST(nothing_differs());
+}
+
+/// A function whose end the program would tell only behind the read.
+BOOST_DATA_TEST_CASE_F(covered_world, an_open_host_function_is_not_awaited_long,
+                       data_of::make(both)) {
+  cover_within = 100ms;
+  begin_at(sample.same_host);
+  add(4);
+  call_host(3);
+  begin_read(2);
+  BOOST_TEST((answer_of(2) == CUDA_ERROR_DEVICE_UNAVAILABLE));
+  BOOST_TEST(text_of("session-lost").find("a host function or a wait") !=
+             std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
