@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/client/guest_codec.hpp"
+#include "actors/link/data_head.hpp"
 #include "actors/link/protocol.hpp"
 #include "actors/link/unix_socket.hpp"
 #include "schema/base/fault.hpp"
@@ -44,6 +45,23 @@ struct opened_session {
   /// Returns whether calls are journalled, so that a lost worker can be
   /// replaced.
   bool is_protected() const noexcept;
+  /// Returns whether each result must be covered by a snapshot before the
+  /// program gets it.
+  bool covers_results() const noexcept {
+    return specification.on_divergence == control::divergence::snapshot;
+  }
+  /// Returns what data::covered says: the position of the newest snapshot. A
+  /// session without protection is never replayed.
+  std::uint64_t covered() const noexcept {
+    return is_protected() ? header().covered.load() : data::covered::everything;
+  }
+  /// Returns whether a replay of the whole journal is a way to recover. The
+  /// log must have it, and the program must have read nothing that a snapshot
+  /// had to cover.
+  bool may_replay_all() const noexcept {
+    return is_protected() && header().trimmed.load() == 0 &&
+           !(covers_results() && header().covered.load() != 0);
+  }
   /// Returns whether the program still waits for a call before `position`,
   /// whose answer has not arrived yet.
   bool waits_before(std::uint64_t position) const noexcept;

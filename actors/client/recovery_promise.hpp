@@ -36,6 +36,11 @@ public:
   void note_stopped() { policy_.note_stopped(); }
   void note_snapshot(std::uint64_t bytes, std::chrono::nanoseconds stood,
                      std::chrono::nanoseconds took);
+  /// Takes a snapshot that the program waited for, which is no cost of the
+  /// promise.
+  void note_cover(std::uint64_t bytes) {
+    policy_.note_cover(bytes, clock::now());
+  }
   /// Takes a snapshot that failed. `why` is empty where the next one may well
   /// succeed.
   void note_failure(std::string why, std::chrono::nanoseconds stood,

@@ -167,8 +167,10 @@ void session_client::wake_manager() {
 }
 
 bool session_client::may_snapshot() const {
+  // A replay may come to a read that the program still waits for.
   return phase_ == session_phase::serving && !parts_->lease.suspected() &&
-         parts_->replay.done() && parts_->worker.ready();
+         (parts_->replay.done() || parts_->snapshots.wants_cover()) &&
+         parts_->worker.ready();
 }
 
 void session_client::take_snapshot() {

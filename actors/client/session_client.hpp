@@ -96,6 +96,7 @@ private:
   void restore_process(const control::restore_process& order);
   void on_process_resumed();
   void report_difference(const data::differs& x);
+  void check_cover();
   checkpoint_taker* checkpoint() const;
   bool may_snapshot() const;
 

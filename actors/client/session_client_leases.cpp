@@ -49,7 +49,10 @@ void session_client::serve(const control::lease& next) {
     return suspect("the worker of the former epoch may still run");
   auto follows = lease.follows_another();
   if (!choose_beginning())
-    return lose_session("its worker was lost and it had no protection");
+    return lose_session(
+        parts_->opened.is_protected()
+            ? "its worker was lost and its snapshot cannot be used"
+            : "its worker was lost and it had no protection");
   lease.forget_former();
   lease.write_ticket(header);
   header.served_epoch = next.epoch.value;
@@ -99,9 +102,7 @@ bool session_client::choose_beginning() {
   }
   auto* chosen = restore.held();
   parts_->snapshots.begin_epoch(follows && (!chosen || chosen->snapshot));
-  auto& opened = parts_->opened;
-  return !follows || restore.held() ||
-         (opened.header().trimmed.load() == 0 && opened.is_protected());
+  return !follows || restore.held() || parts_->opened.may_replay_all();
 }
 
 void session_client::begin_replay(bool follows) {
@@ -196,6 +197,7 @@ data::attach session_client::make_attach(std::uint64_t answers_seen) const {
   x.charged = charged_before_;
   x.process_checkpointed = is_process_away(phase_);
   x.on_divergence = parts_->opened.specification.on_divergence;
+  x.covered = parts_->opened.covered();
   each_waiting(*parts_->opened.area, [&](slot_index index, call_number call) {
     x.waiting.push_back({call, index});
   });
@@ -262,6 +264,9 @@ void session_client::on_message(const data::head& head,
   auto* running = checkpoint();
   if (auto* differs = std::get_if<data::differs>(&head.body)) {
     report_difference(*differs);
+  } else if (auto* wanted = std::get_if<data::cover_wanted>(&head.body)) {
+    parts_->snapshots.want_cover(wanted->position);
+    check_cover();
   } else if (std::holds_alternative<data::back>(head.body)) {
     on_process_resumed();
   } else if (auto* stopped = std::get_if<data::checkpointed>(&head.body)) {
@@ -276,6 +281,15 @@ void session_client::on_message(const data::head& head,
     else if (auto* why = std::get_if<data::not_checkpointed>(&head.body))
       running->give_up(why->why, true);
   }
+}
+
+/// Ends the session where its program waits for a result that no snapshot can
+/// cover.
+void session_client::check_cover() {
+  if (auto why = parts_->snapshots.uncoverable(); !why.empty())
+    lose_session("on-divergence is snapshot, and no snapshot can be taken "
+                 "before the program reads a result: " +
+                 why);
 }
 
 /// Reports that a replay's results differ from those that the program got, and
@@ -372,6 +386,9 @@ void session_client::on_process_checkpointed(const data::checkpointed& stopped,
 
 void session_client::on_checkpoint_over() {
   enter(session_phase::serving);
+  check_cover();
+  if (phase_ == session_phase::lost)
+    return;
   if (auto order = parts_->handover.take_postponed())
     pause(*order);
 }

@@ -45,8 +45,7 @@ bool session_restore::offer_lent(bool here) {
 
 void session_restore::choose() {
   calls_before_ = 0;
-  auto whole_journal =
-      opened_.is_protected() && opened_.header().trimmed.load() == 0;
+  auto whole_journal = opened_.may_replay_all();
   if (held_ && held_->tries >= most_tries && opened_.is_protected())
     give_up_tried(whole_journal);
   else if (!held_ && !(snapshot_useless_ && whole_journal))

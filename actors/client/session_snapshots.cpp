@@ -24,6 +24,9 @@ constexpr std::chrono::milliseconds latest_retry = 10s;
 /// the devices. Snapshots also leave its host alone for as long as one takes in
 /// total.
 constexpr int work_per_pause = 9;
+/// Limits the time in which a session comes to rest while its program waits for
+/// that.
+constexpr std::chrono::minutes waited_for_within{10};
 
 } // namespace
 
@@ -51,6 +54,7 @@ std::string session_snapshots::impossible() const {
 
 void session_snapshots::begin_epoch(bool repeats) {
   promise_.begin_worker(repeats);
+  wanted_ = 0; // the next worker asks by itself
   if (journal_limit_ == 0)
     expect_state(0);
   measure_journal();
@@ -60,6 +64,8 @@ void session_snapshots::begin_epoch(bool repeats) {
 session_snapshots::clock::time_point session_snapshots::due() const {
   if (!impossible().empty() || !parts().opened.is_protected())
     return clock::time_point::max();
+  if (wants_cover())
+    return wanted_at_;
   auto promised = std::max(promise_.due(), rested_);
   return fills_ || by_period() ? std::min(next_, promised) : promised;
 }
@@ -107,6 +113,7 @@ void session_snapshots::expect_state(std::uint64_t bytes) {
 /// protection before, so no journal promises too much at any moment.
 void session_snapshots::note_sharing() {
   (void)parts().opened.area->lower_protection();
+  tell_covered();
   if (std::exchange(sharing_reported_, true))
     return;
   fills_ = false;
@@ -138,6 +145,7 @@ void session_snapshots::begin() {
   const auto& opened = parts().opened;
   auto newest = opened.header().newest.load();
   auto taken = newest == 0 ? 1 : newest - 1;
+  is_cover_ = wants_cover();
   places_ = {state_places::other(taken, false),
              state_places::other(taken, true)};
   data::checkpoint order{.compress = false,
@@ -153,8 +161,11 @@ void session_snapshots::begin() {
 }
 
 /// Bounds the time in which a mapped worker writes the snapshot while the
-/// program waits.
+/// program waits. One that waits for a result waits for the work before it
+/// anyway.
 std::chrono::milliseconds session_snapshots::rest_within() const {
+  if (wants_cover())
+    return waited_for_within;
   constexpr std::chrono::milliseconds mapped_within = 5s;
   return parts().worker.is_mapped()
              ? std::min(mapped_within, options_.pause_within)
@@ -213,7 +224,10 @@ void session_snapshots::finish() {
   give_back_places(place, what.on_disk);
   std::chrono::nanoseconds pause{what.pause_ns};
   schedule_next(pause);
-  promise_.note_snapshot(what.bytes, pause, clock::now() - current().began);
+  if (is_cover_)
+    promise_.note_cover(what.bytes);
+  else
+    promise_.note_snapshot(what.bytes, pause, clock::now() - current().began);
   promise_.tell();
   expect_state(what.bytes);
   measure_journal();
@@ -222,6 +236,7 @@ void session_snapshots::finish() {
   report(what.bytes, pause);
   if (!parts().worker.is_mapped())
     parts().worker.send(data::go_on{});
+  tell_covered();
   abandon();
   parts().listener.on_checkpoint_over();
 }
@@ -242,7 +257,8 @@ void session_snapshots::give_back_places(std::size_t newest,
                                          bool on_disk) const {
   const auto& places = parts().opened.places;
   auto kept =
-      current().copied_ahead && (!parts().worker.is_mapped() || by_period());
+      current().copied_ahead && (!parts().worker.is_mapped() || by_period() ||
+                                 parts().opened.covers_results());
   for (std::size_t i = 0; i < state_places::count; ++i) {
     if (i == newest || places.at(i) < 0 ||
         (kept && i == state_places::other(newest, on_disk)))
@@ -292,6 +308,26 @@ void session_snapshots::report(std::uint64_t bytes,
   account_ = {};
 }
 
+// -- for a read ---------------------------------------------------------------
+
+void session_snapshots::want_cover(std::uint64_t position) {
+  // No call is behind the end of the log, whatever the worker says.
+  wanted_ = std::min(position, parts().opened.header().tail.load());
+  wanted_at_ = clock::now();
+  tell_covered();
+  if (auto why = impossible(); wants_cover() && !why.empty())
+    uncoverable_ = why;
+}
+
+/// Tells the worker that the read which it holds back is covered, if it is.
+void session_snapshots::tell_covered() {
+  auto covered = parts().opened.covered();
+  if (!wants_cover() || covered < wanted_)
+    return;
+  wanted_ = 0;
+  parts().worker.send(data::covered{covered});
+}
+
 // -- taking none --------------------------------------------------------------
 
 /// Lets the session run on under the former snapshot, if there is one.
@@ -312,6 +348,8 @@ void session_snapshots::give_up(const std::string& why, bool lasting) {
   if (lasting && fills_ &&
       uncovered() > parts().opened.area->log_capacity() / 4 * 3)
     lower_protection(why);
+  if (lasting && wants_cover())
+    uncoverable_ = why;
   if (!running())
     return;
   abandon();
@@ -334,6 +372,7 @@ void session_snapshots::retry_later(bool lasting) {
     wait = std::max<clock::duration>({period(), took, work_per_pause * stood});
   }
   next_ = now + wait;
+  wanted_at_ = now + retry_after_;
   retry_after_ = std::min(2 * retry_after_, latest_retry);
 }
 
@@ -341,6 +380,7 @@ void session_snapshots::lower_protection(const std::string& why) {
   if (!parts().opened.area->lower_protection())
     return;
   fills_ = false;
+  tell_covered();
   const auto& reports = parts().reports;
   reports.tell_event("protection-lowered",
                      "the call log of " + reports.program() +

@@ -65,6 +65,16 @@ public:
   /// process.
   void note_sharing();
 
+  // -- under divergence::snapshot (cover_guard.hpp)
+
+  /// Takes the worker's request for a snapshot of this position, because the
+  /// program waits for a result. 0: it does not wait any more.
+  void want_cover(std::uint64_t position);
+  /// Returns whether the program waits for a result that is not covered.
+  bool wants_cover() const noexcept { return wanted_ != 0; }
+  /// Returns why that result cannot be covered, or nothing.
+  const std::string& uncoverable() const noexcept { return uncoverable_; }
+
   bool has_work() const noexcept override {
     return arriving_ && arriving_->works();
   }
@@ -100,10 +110,17 @@ private:
   void report(std::uint64_t bytes, std::chrono::nanoseconds pause);
   void note_travel(std::uint64_t bytes);
   void lower_protection(const std::string& why);
+  void tell_covered();
 
   const session_client_options& options_;
   const session_restore& restore_;
   recovery_promise promise_;
+
+  /// Holds the position of a read that waits for a snapshot, or 0.
+  std::uint64_t wanted_ = 0;
+  clock::time_point wanted_at_{}; // when a snapshot for it is due
+  bool is_cover_ = false;         // the one under way was begun for a read
+  std::string uncoverable_;
 
   clock::time_point next_{};   // when the next is due
   clock::time_point rested_{}; // the next is not due before this

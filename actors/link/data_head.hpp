@@ -9,6 +9,7 @@
 #include "schema/wire/specification.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <tuple>
@@ -42,6 +43,7 @@ struct attach {
   /// Tells whether the client opens the program's files for the worker.
   bool opens_files = false;
   control::divergence on_divergence = control::divergence::go_on;
+  std::uint64_t covered = 0; // as data::covered says
 
   static void fields(auto& x, auto&& f) {
     f(x.token, WIRE_MEMBER(Token));
@@ -53,6 +55,7 @@ struct attach {
     f(x.process_checkpointed, WIRE_MEMBER(ProcessCheckpointed));
     f(x.opens_files, WIRE_MEMBER(OpensFiles));
     f(x.on_divergence, WIRE_MEMBER(OnDivergence));
+    f(x.covered, WIRE_MEMBER(Covered));
     f(x.waiting, WIRE_MEMBER(Waiting));
   }
 };
@@ -263,6 +266,27 @@ struct differs {
   }
 };
 
+// -- under divergence::snapshot
+
+/// Says that the call at this position reads what no snapshot covers yet, and
+/// waits for one.
+struct cover_wanted {
+  std::uint64_t position = 0; // 0: it does not wait any more
+
+  static void fields(auto& x, auto&& f) {
+    f(x.position, WIRE_MEMBER(CoverWanted));
+  }
+};
+/// Says of which position the newest snapshot is.
+struct covered {
+  /// Says that no call is ever executed again, so that nothing can differ.
+  static constexpr auto everything = std::numeric_limits<std::uint64_t>::max();
+
+  std::uint64_t position = 0;
+
+  static void fields(auto& x, auto&& f) { f(x.position, WIRE_MEMBER(Covered)); }
+};
+
 // -- between the workers of a session, before there is an epoch
 
 /// Comes with a file that describes the session's objects without contents.
@@ -300,6 +324,8 @@ inline constexpr std::tuple heads{
     WIRE_CHOICE(join, Join),
     WIRE_CHOICE(prepare, Prepare),
     WIRE_CHOICE(prepared, Prepared),
+    WIRE_CHOICE(cover_wanted, CoverWanted),
+    WIRE_CHOICE(covered, Covered),
 };
 
 using body = one_of_choices<decltype(heads)>;

@@ -54,7 +54,7 @@ control::specification spec_from_json(const json& x) {
   out.recover_within_ms = x.value("recover_within_ms", out.recover_within_ms);
   out.protect_cost = x.value("protect_cost", out.protect_cost);
   auto divergence = x.value("on_divergence", 0u);
-  if (divergence <= static_cast<unsigned>(control::divergence::error))
+  if (divergence <= static_cast<unsigned>(control::divergence::snapshot))
     out.on_divergence = static_cast<control::divergence>(divergence);
   out.group = x.value("group", out.group);
   out.capability = x.value("capability", out.capability);

@@ -168,10 +168,14 @@ void recovery_time::note_replay(duration took) {
 
 void recovery_time::note_snapshot(std::uint64_t bytes, duration stood,
                                   duration took, time_point now) {
-  kept_ = misses() ? 0 : kept_ + 1;
   auto cost = std::max(cost_of(bytes, stood, took), least_cost);
   budget_.spend(cost, now);
   cost_ = cost_ ? (*cost_ + cost) / 2 : cost;
+  note_cover(bytes, now);
+}
+
+void recovery_time::note_cover(std::uint64_t bytes, time_point now) {
+  kept_ = misses() ? 0 : kept_ + 1;
   covered_ = in_next_;
   covered_at_ = now;
   bytes_ = bytes;

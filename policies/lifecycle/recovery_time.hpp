@@ -123,6 +123,8 @@ public:
   /// still for it, and `took` how long it took.
   void note_snapshot(std::uint64_t bytes, duration stood, duration took,
                      time_point now);
+  /// Takes a snapshot that the budget does not pay.
+  void note_cover(std::uint64_t bytes, time_point now);
   /// Takes a snapshot that failed.
   void note_failure(std::string why, duration stood, duration took,
                     time_point now);

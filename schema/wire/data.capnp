@@ -97,6 +97,14 @@ struct DataHead {
     prepared @21 :Text;
     # prepared worker -> worker: the modules of that file are prepared, or the
     # text says why not.
+
+    # under Wire.Divergence.snapshot
+    coverWanted @22 :UInt64;
+    # worker -> client: the call at this position reads what no snapshot covers
+    # yet, and waits for one. Zero: it does not wait any more.
+    covered @23 :UInt64;
+    # client -> worker: the newest snapshot is of this position. The largest
+    # number: no call is ever executed again.
   }
 }
 
@@ -190,6 +198,8 @@ struct Attach {
   # the program for the worker.
   onDivergence @9 :Wire.Divergence;
   # What the program gets when the replay gives other results than it has read.
+  covered @10 :UInt64;
+  # What the message `covered` says.
 }
 struct Waiting {
   call @0 :UInt64;

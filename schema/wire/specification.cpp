@@ -142,7 +142,7 @@ bool read_word(const std::string& text, const std::string_view (&words)[n],
 }
 
 constexpr std::string_view protections[] = {"none", "journal", "snapshot"};
-constexpr std::string_view divergences[] = {"continue", "error"};
+constexpr std::string_view divergences[] = {"continue", "error", "snapshot"};
 constexpr std::string_view localities[] = {"local-first", "local-only", "any"};
 
 using spec = specification;
@@ -198,9 +198,9 @@ constexpr specification_field fields[] = {
      "percent of its time that snapshots for recover-within may take",
      [](spec& to, text x) { return read(x, to.protect_cost, 0.0, 100.0); },
      [](const spec& x) { return show(x.protect_cost); }},
-    {"on-divergence", "VGPU_ON_DIVERGENCE", "continue or error",
+    {"on-divergence", "VGPU_ON_DIVERGENCE", "continue, error or snapshot",
      "when a lost GPU's work, done again, gives other results than the program "
-     "has read",
+     "has read; snapshot: never, as each result waits for a snapshot",
      [](spec& to, text x) {
        return read_word(x, divergences, to.on_divergence);
      },

@@ -20,8 +20,10 @@ enum class protection : std::uint16_t { none, journal, snapshot };
 const char* name_of(protection x) noexcept;
 
 /// Says what happens when a replay gives other results than the program has
-/// read: the program goes on with the state of the replay, or gets an error.
-enum class divergence : std::uint16_t { go_on, error };
+/// read: the program goes on with the state of the replay, or gets an error. Or
+/// that does not happen, because a snapshot covers each result before the
+/// program gets it.
+enum class divergence : std::uint16_t { go_on, error, snapshot };
 
 /// Returns the name that users know.
 const char* name_of(divergence x) noexcept;
@@ -136,7 +138,7 @@ struct vgpu::wire_enum<vgpu::control::protection> {
 };
 template <>
 struct vgpu::wire_enum<vgpu::control::divergence> {
-  static constexpr auto last = control::divergence::error;
+  static constexpr auto last = control::divergence::snapshot;
   static constexpr auto what = "answer to a divergence";
 };
 template <>

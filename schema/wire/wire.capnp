@@ -315,6 +315,8 @@ enum Divergence {
   # The program continues, with the state of the replay.
   error @1;
   # The program gets an error.
+  snapshot @2;
+  # That does not happen: the program gets no result before a snapshot covers it.
 }
 enum Locality {
   # Whether the program's own host is preferred, required or neither.

@@ -1,4 +1,6 @@
 // The program that the end-to-end tests run, with many behaviours.
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -8,6 +10,7 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 __global__ void add(unsigned* sums, const unsigned* values, unsigned n) {
@@ -198,6 +201,131 @@ static int floats(unsigned rounds, int pause) {
   return 0;
 }
 
+/// Adds results to a digest. The host does the same with what it reads.
+__host__ __device__ static unsigned long long folded(unsigned long long digest,
+                                                     const unsigned* results) {
+  return (digest * 31 + results[0]) * 31 + results[1];
+}
+
+/// Makes results of a sum whose additions had any order, and of a clock.
+__global__ void give(unsigned* results, unsigned long long* digest,
+                     const float* sum, const unsigned* round) {
+  results[0] = __float_as_uint(*sum) + *round;
+  results[1] = static_cast<unsigned>(clock64());
+  *digest = folded(*digest, results);
+}
+
+static void nothing(void*) {}
+
+/// Reads results that differ in each run, while the device and the host keep
+/// the same digest of all of them. A recovery after which the device goes on
+/// from other results than the host has read makes the digests differ. Prints
+/// so, goes on with the device's digest, and fails at the end.
+class digests {
+public:
+  /// Has so many MiB that it writes once, and so many that it writes before
+  /// each read.
+  digests(int kept, int written) : written_bytes_(mebibytes(written)) {
+    check(cudaMalloc(&sum_, sizeof *sum_), "cudaMalloc");
+    check(cudaMalloc(&round_, sizeof *round_), "cudaMalloc");
+    check(cudaMalloc(&results_, 2 * sizeof *results_), "cudaMalloc");
+    check(cudaMalloc(&digest_, sizeof *digest_), "cudaMalloc");
+    check(cudaMemset(digest_, 0, sizeof *digest_), "cudaMemset");
+    check(cudaMallocHost(&pinned_, 3 * sizeof *pinned_), "cudaMallocHost");
+    check(cudaStreamCreate(&stream_), "cudaStreamCreate");
+    void* once;
+    check(cudaMalloc(&once, mebibytes(kept)), "cudaMalloc");
+    check(cudaMemset(once, 1, mebibytes(kept)), "cudaMemset");
+    check(cudaMalloc(&written_, written_bytes_), "cudaMalloc");
+  }
+
+  void read(unsigned round) {
+    check(cudaMemset(written_, static_cast<int>(round), written_bytes_),
+          "cudaMemset");
+    round % 2 == 0 ? read_at_once(round) : read_behind_function(round);
+    host_ = folded(host_, got_);
+  }
+
+  /// Returns whether the digests are the same.
+  bool compare() {
+    unsigned long long digest = 0;
+    check(cudaMemcpy(&digest, digest_, sizeof digest, cudaMemcpyDeviceToHost),
+          "copy of the digest");
+    return std::exchange(host_, digest) == digest;
+  }
+
+private:
+  /// Returns a size that is never 0, so that it can be allocated.
+  static std::size_t mebibytes(int count) {
+    return (static_cast<std::size_t>(count) << 20) + 256;
+  }
+
+  void read_at_once(unsigned round) {
+    check(cudaMemset(sum_, 0, sizeof *sum_), "cudaMemset");
+    check(cudaMemcpy(round_, &round, sizeof round, cudaMemcpyHostToDevice),
+          "copy to the device");
+    add_floats<<<512, 256>>>(sum_, round);
+    give<<<1, 1>>>(results_, digest_, sum_, round_);
+    check(cudaMemcpy(got_, results_, sizeof got_, cudaMemcpyDeviceToHost),
+          "copy from the device");
+  }
+
+  /// Does the same in a stream with a host function and pinned memory, so that
+  /// the program has to act after it has asked for the results.
+  void read_behind_function(unsigned round) {
+    pinned_[0] = round;
+    check(cudaMemsetAsync(sum_, 0, sizeof *sum_, stream_), "cudaMemsetAsync");
+    add_floats<<<512, 256, 0, stream_>>>(sum_, round);
+    check(cudaLaunchHostFunc(stream_, nothing, nullptr), "cudaLaunchHostFunc");
+    check(cudaMemcpyAsync(round_, pinned_, sizeof round, cudaMemcpyHostToDevice,
+                          stream_),
+          "copy from pinned memory");
+    give<<<1, 1, 0, stream_>>>(results_, digest_, sum_, round_);
+    check(cudaMemcpyAsync(pinned_ + 1, results_, sizeof got_,
+                          cudaMemcpyDeviceToHost, stream_),
+          "copy to pinned memory");
+    check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+    std::memcpy(got_, pinned_ + 1, sizeof got_);
+  }
+
+  void* written_ = nullptr;
+  std::size_t written_bytes_;
+  float* sum_ = nullptr;
+  unsigned* round_ = nullptr;
+  unsigned* results_ = nullptr;
+  unsigned long long* digest_ = nullptr;
+  unsigned* pinned_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  unsigned got_[2] = {};
+  unsigned long long host_ = 0;
+};
+
+/// Tells how long a read took, with the work before it, in the median of the
+/// second half of them.
+static int digest(unsigned rounds, int pause, int kept, int written) {
+  digests both{kept, written};
+  unsigned diverged = 0;
+  std::vector<double> took;
+  for (unsigned round = 1; round <= rounds; ++round) {
+    for (unsigned i = 0; i < 4; ++i) {
+      auto began = std::chrono::steady_clock::now();
+      both.read(4 * round + i);
+      took.push_back(std::chrono::duration<double, std::milli>{
+          std::chrono::steady_clock::now() - began}
+                         .count());
+    }
+    auto same = both.compare();
+    diverged += same ? 0 : 1;
+    std::printf("round %u%s\n", round, same ? "" : " diverged");
+    pause_for(pause);
+  }
+  took.erase(took.begin(), took.begin() + static_cast<long>(took.size() / 2));
+  std::sort(took.begin(), took.end());
+  if (!took.empty())
+    std::fprintf(stderr, "%.3f ms a read\n", took[took.size() / 2]);
+  return diverged == 0 ? 0 : 7;
+}
+
 static int print_steps(unsigned steps, int pause) {
   for (unsigned step = 1; step <= steps; ++step) {
     speak<<<1, 1>>>(step);
@@ -291,6 +419,8 @@ int main(int argc, char** argv) {
     return print_steps(number(2, 10), number(3, 0));
   if (mode == "floats")
     return floats(number(2, 10), number(3, 0));
+  if (mode == "digest")
+    return digest(number(2, 10), number(3, 0), number(4, 0), number(5, 0));
   if (mode == "textures")
     return textures(number(2, 10), number(3, 0));
   if (mode == "copies")

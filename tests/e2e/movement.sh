@@ -22,6 +22,8 @@ usage: movement.sh BUILD CASE mapped|forwarded
            stands still, and loads them at their addresses afterwards
   strict   the same with --on-divergence error: the one program gets an error
            from its next call on, and the other one none
+  covered  with --on-divergence snapshot: programs whose results differ each time
+           notice no death, and nothing that they have read is made otherwise
   in_place pinned memory that kernels and program write: snapshotted, migrated
            and suspended (mapped only: where calls are forwarded, what a new
            worker tells of the memory may meet what the program just wrote)
@@ -360,6 +362,33 @@ replay_is_error() { # VGPU LINE PROGRAM ARGUMENT...
   done
   ! has_event ".kind == \"session-replayed\" and .vgpu == $number" ||
     fail "its replay is said to have been taken"
+}
+
+# Prints so many different numbers from 1 to `most`, which the seed chooses.
+some_of() { # COUNT MOST SEED
+  awk -v count="$1" -v most="$2" -v seed="$3" 'BEGIN {
+    srand(seed)
+    while (chosen < count) {
+      line = 1 + int(rand() * most)
+      if (!(line in seen)) { seen[line]; ++chosen; printf "%d ", line }
+    }
+  }'
+}
+
+case_covered() {
+  local seed=${E2E_SEED:-1} lines
+  rounds=20 pause=10
+  lines=$(some_of 4 $((rounds - 3)) "$seed")
+  say "killed at the rounds $lines(seed $seed)"
+  cluster_up --nodes 1
+  undisturbed undisturbed "$guest" digest "$rounds" 0
+  follow_killed disturbed 1 - "$lines" --on-divergence snapshot -- "$guest" \
+    digest "$rounds" "$pause"
+  ((program_status == 0)) || fail "it ended with $program_status"
+  same undisturbed disturbed || fail "it printed something else"
+  has_event '.kind == "session-replayed"' || fail "nothing was replayed"
+  ! has_event '.kind == "replay-differs"' || fail "a replay differs"
+  ! has_event '.kind == "session-lost"' || fail "it was lost"
 }
 
 case_in_place() {

@@ -70,7 +70,8 @@ void write_heads(const fs::path& dir) {
   data::body bodies[] = {
       data::attach{.token = 1,
                    .waiting = {{{8}, 3}, {{16}, 4}},
-                   .on_divergence = control::divergence::error},
+                   .on_divergence = control::divergence::error,
+                   .covered = 8},
       data::calls{8, 800},
       data::keepalive{800, 7},
       data::detach{},
@@ -85,7 +86,9 @@ void write_heads(const fs::path& dir) {
       data::differs{{8}, 1, true, "call 8"},
       data::join{99},
       data::prepare{7},
-      data::prepared{"its images are too large"}};
+      data::prepared{"its images are too large"},
+      data::cover_wanted{8},
+      data::covered{8}};
   for (auto& x : bodies)
     write_words(dir / std::to_string(x.index()), data::encode({{1}, {2}, x}));
 }

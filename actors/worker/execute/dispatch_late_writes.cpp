@@ -60,6 +60,8 @@ status execute_call(dispatch_context& on, const call::late_write& x) {
 }
 
 status execute_call(dispatch_context& on, const call::late_bytes& x) {
+  if (x.call < on.session.restored_at)
+    return {}; // the state has them
   auto pinned =
       payload_pins::pin(on.session.pins, on.what.call.value, on.owner);
   if (!on.session.late_writes->give(x.call, on.what.payload, std::move(pinned)))

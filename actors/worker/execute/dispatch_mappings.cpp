@@ -18,7 +18,10 @@ status set_conditions(dispatch_context& on, memory_id memory,
   if (!is_condition_place(place))
     return cuda_fault(CUDA_ERROR_INVALID_VALUE,
                       "conditions cannot lie at " + std::to_string(place));
-  return unit->set_conditions_in(memory, address, place);
+  auto ok = unit->set_conditions_in(memory, address, place);
+  if (ok)
+    on.session.cover.leave_out(address, condition_bytes);
+  return ok;
 }
 
 } // namespace
@@ -75,6 +78,7 @@ status execute_call(dispatch_context& on, const call::host_map& x) {
 }
 
 status execute_call(dispatch_context& on, const call::memory_unmap& x) {
+  on.session.cover.include(x.address);
   if (auto ok = on.state().audit_mapping(x.address, x.bytes); !ok)
     return ok;
   // The program has waited for this memory's work, but a replay has not.

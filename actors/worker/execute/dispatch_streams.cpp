@@ -29,18 +29,6 @@ status call_program(dispatch_context& on, stream_id stream) {
       });
 }
 
-/// Ends a wait that a replay holds, and returns whether the call is one.
-bool ends_wait(dispatch_context& on, std::uint64_t call) {
-  if (!on.session.waits.any()) [[likely]]
-    return false;
-  std::vector<replayed_waits::streams_of> all;
-  for (auto& slot : on.session.devices) {
-    const auto& streams = slot.state.streams();
-    all.push_back({slot.device.get(), {streams.begin(), streams.end()}});
-  }
-  return on.session.waits.end(call_number{call}, all);
-}
-
 /// Lets the stream of a host_call continue at once. Where the call stands in a
 /// replay, the stream continues when the work is done that the program knew to
 /// be done, because the function may have waited for that, and when the work of
@@ -66,6 +54,8 @@ status let_go_on(dispatch_context& on, std::uint64_t call,
 /// Ends a host_call or a wait for a value.
 status end_host_call(dispatch_context& on, std::uint64_t call,
                      std::optional<stream_id> after) {
+  if (call < on.session.restored_at)
+    return {}; // it had ended in the state
   if (on.session.functions.open != 0)
     --on.session.functions.open;
   on.session.functions.open_waits.erase(call);
@@ -75,7 +65,7 @@ status end_host_call(dispatch_context& on, std::uint64_t call,
     if (auto ok = on.device().destroy_event(before.mapped()); !ok)
       return ok;
   // What the program learns by this end is behind the call.
-  if (!ends_wait(on, call))
+  if (!on.session.end_replayed_wait(call_number{call}))
     if (auto ok = let_go_on(on, call, after); !ok)
       return ok;
   if (!on.session.known.any()) [[likely]]

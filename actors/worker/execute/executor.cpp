@@ -48,6 +48,15 @@ std::uint64_t pieces_of(const Call& x) {
     return 1;
 }
 
+/// Returns the first address that a read reads.
+template <reads_results Call>
+device_address address_of(const Call& x) {
+  if constexpr (requires { x.from.address; })
+    return x.from.address;
+  else
+    return x.address;
+}
+
 template <class Call>
 status execute_traced(dispatch_context& on, const Call& x) {
   if constexpr (brings_work<Call>) {
@@ -107,6 +116,11 @@ void executor::perform(const Call& x, dispatch_context& on, bool in_turn,
   if constexpr (brings_work<Call>)
     if (objects_.work.is_on()) [[unlikely]]
       objects_.work.receive(on.what.call);
+  if constexpr (reads_results<Call>)
+    if (in_turn && needs_cover(on, address_of(x))) {
+      lacks_cover_ = out.held_back = true;
+      return;
+    }
   // In a replay, work may wait for what comes much later in the log.
   if constexpr (adds_work<Call>)
     if (in_turn && !on.is_replayed() &&
@@ -136,6 +150,8 @@ void executor::perform(const Call& x, dispatch_context& on, bool in_turn,
     if (in_turn && out.outcome)
       objects_.pending.enqueued(on.device(), {ordinal, x.stream.id},
                                 pieces_of(x));
+  if constexpr (varies_results<Call>)
+    objects_.cover.note_varying(on.what.end);
   if constexpr (moves_bytes<Call>)
     if (out.outcome)
       objects_.account.count(traffic_of(x));
@@ -157,7 +173,17 @@ void executor::await_turn(std::chrono::nanoseconds at_most) {
     objects_.gates.wait(at_most);
 }
 
+/// Returns whether the program waits for a read whose results are not covered.
+/// After a failure it gets the error.
+bool executor::needs_cover(const dispatch_context& on,
+                           device_address at) const {
+  return !objects_.cover.admits() && !on.is_answered() &&
+         objects_.health->error() == CUDA_SUCCESS &&
+         !objects_.cover.is_left_out(at);
+}
+
 bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
+  lacks_cover_ = false;
   auto done = perform(what, std::move(owner), true);
   auto& outcome = done.outcome;
   if (done.held_back)
@@ -222,6 +248,14 @@ void executor::look_ahead(const record& at, std::shared_ptr<const void> owner) {
 
 std::uint64_t executor::executed() const {
   return objects_.pins->advance(objects_.position);
+}
+
+void executor::note_outcome() {
+  for (auto& x : objects_.devices)
+    x.device->when_done(std::nullopt, [health = objects_.health,
+                                       sink = objects_.sink](CUresult result) {
+      (void)health->note(*sink, result);
+    });
 }
 
 // -- quota, accounts and errors -----------------------------------------------
@@ -339,6 +373,9 @@ result<std::uint64_t> executor::restore(int file, bool adopt,
   objects_.sink = std::move(before);
   if (!ok)
     return ok.why();
+  objects_.restored_at = objects_.position;
+  // Only a snapshot covers what was done before.
+  objects_.cover.note_varying(objects_.position);
   return objects_.position;
 }
 

@@ -60,8 +60,15 @@ public:
   /// because of the program's mistakes: the program gets the error at once if
   /// it waits, and else at its next synchronising call. Returns false where it
   /// is not the session's turn, or too much of its work is pending. Then
-  /// nothing was done; wait with await_turn() and execute the call again.
+  /// nothing was done; wait with await_turn() and execute the call again. It
+  /// also does so for a read that needs cover.
   bool execute(const record& what, std::shared_ptr<const void> owner);
+
+  /// Returns what the program may read (result_cover.hpp).
+  result_cover& cover() noexcept { return objects_.cover; }
+  /// Returns whether execute() returned false because the next call reads
+  /// results that need cover.
+  bool lacks_cover() const noexcept { return lacks_cover_; }
 
   /// Sleeps, after execute() returned false, until another attempt may succeed.
   void await_turn(std::chrono::nanoseconds at_most);
@@ -77,6 +84,9 @@ public:
   /// Lets streams continue whose calls have ended in what was examined before.
   /// Thread-safe.
   void look_again() { objects_.functions.calls->finish_ahead(); }
+
+  /// Ends the waits of a replay that end in what was examined.
+  void end_waits_ahead() { objects_.end_waits_ahead(); }
 
   /// Sets the position before which calls were appended while an earlier worker
   /// served the session.
@@ -141,15 +151,17 @@ public:
 
   // -- coming to rest ---------------------------------------------------------
 
-  /// Returns whether all work ends without a further call, because no host
-  /// function is under way.
-  bool may_stop() const noexcept { return objects_.may_stop(); }
+  /// Returns whether all work ends without a further call
+  /// (session_objects.hpp).
+  bool may_stop() const { return objects_.may_stop(); }
   /// Waits for the work that the program knew to be done before a replay.
   status await_known() { return objects_.await_known(); }
   /// Calls `then`, on any thread, when all work enqueued so far is done.
   void when_idle(const std::function<void()>& then) {
     objects_.when_idle(then);
   }
+  /// Has the devices note in error() whether the work enqueued so far fails.
+  void note_outcome();
   /// Returns a fault unless the driver may checkpoint the process. The fault
   /// names what is broken, or what other sessions use.
   status may_checkpoint_process() const;
@@ -245,6 +257,7 @@ private:
   void perform(const Call& x, dispatch_context& on, bool in_turn,
                performed& out);
 
+  bool needs_cover(const dispatch_context& on, device_address at) const;
   bool ends_by_itself() const;
   /// Deals with a call that failed after the program had gone on.
   void note_refused(const record& what, const performed& x);
@@ -252,6 +265,7 @@ private:
   session_objects objects_;
   state_copier copier_{objects_};
   std::uint64_t quota_ = 0;
+  bool lacks_cover_ = false;
   /// Tells whether the device had no memory for an object of the program.
   bool refused_late_ = false;
   std::function<void(device::device&, std::uint64_t)> tell_quota_;

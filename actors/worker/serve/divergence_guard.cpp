@@ -5,7 +5,7 @@ namespace vgpu {
 std::shared_ptr<answer_sink>
 divergence_guard::in_front_of(std::shared_ptr<answer_sink> sink,
                               control::divergence wish) {
-  if (wish == control::divergence::go_on)
+  if (wish != control::divergence::error)
     return sink;
   for (auto& [behind, front] : sinks_)
     if (behind == sink)

@@ -14,7 +14,7 @@
 
 namespace vgpu {
 
-/// Serves divergence::error; under divergence::go_on it does nothing. During a
+/// Serves divergence::error; under the other settings it does nothing. During a
 /// replay it holds the answers, and after it the calls, until all results that
 /// the program has read were compared. Where one differs, nothing is answered
 /// any more, and the client gives the program an error. The server's thread

@@ -30,6 +30,10 @@ struct vgpu_actor_options {
   /// Says how long one call may take. After that a client elsewhere gets no
   /// signs of life, and another worker recovers the session.
   std::chrono::milliseconds longest_call{120'000};
+  /// Limits the time for which a read waits for a snapshot while a host
+  /// function or a wait for a value is open, which the program may end only
+  /// behind it.
+  std::chrono::milliseconds cover_within{30'000};
   /// Begins a dry run. Without it, a session with variables that a driver
   /// placed has no state.
   begin_dry_run dry_run;

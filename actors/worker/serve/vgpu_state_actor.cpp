@@ -37,6 +37,7 @@ vgpu_state_actor::vgpu_state_actor(caf::actor_config& cfg,
       client_(mapped_, forwarded_),
       progress_(*exec_, client_, gauges_->account, gauges_->busy),
       guard_(*exec_, client_, progress_, [this] { ring(); }),
+      cover_(*exec_, client_, progress_),
       zero_copy_(*exec_, forwarded_, silence_, progress_, heartbeats_),
       arrival_(identity_, *exec_, forwarded_, progress_, heartbeats_,
                std::move(options_.contents)),
@@ -92,6 +93,7 @@ void vgpu_state_actor::act() {
     if (guard_.holds())
       look_replayed();
     pause_if_compared();
+    look_covered();
     checkpoint_.look();
     if (!blocks_driver(checkpoint_.phase()))
       exec_->gates().rest();
@@ -124,6 +126,9 @@ void vgpu_state_actor::act() {
 std::chrono::milliseconds vgpu_state_actor::patience() const {
   if (step_ == session_step::out_of_turn)
     return 0ms;
+  // A program whose calls are not read rings for none of them.
+  if (cover_.holds() && !exec_->may_stop())
+    return 2ms;
   if (mapped_.has_client())
     return -1ms;
   // ZeroMQ does not say when a peer's queue has room again.
@@ -145,7 +150,8 @@ void vgpu_state_actor::wait() {
   forwarded_.forget_ready();
   auto began = clock::now();
   auto polls = step_ != session_step::out_of_turn &&
-               runs_calls(checkpoint_.phase()) && guard_.takes_calls();
+               runs_calls(checkpoint_.phase()) && guard_.takes_calls() &&
+               !cover_.holds();
   if (mapped_.has_client() && polls && ++unpolled_ < rounds_unpolled &&
       poll_log(began))
     return;
@@ -282,19 +288,23 @@ void vgpu_state_actor::publish() {
 
 bool vgpu_state_actor::takes_calls() const {
   return !arrival_.is_under_way() && checkpoint_.takes_calls() &&
-         guard_.takes_calls();
+         guard_.takes_calls() && !cover_.holds();
 }
 
 /// Executes a call. It may take longer than a client waits for a sign of life,
 /// for example to compile a module or to clear memory. Returns false where it
-/// is not the session's turn.
+/// is not the session's turn, or the call is held back.
 bool vgpu_state_actor::execute(const record& what,
                                std::shared_ptr<const void> owner) {
   step_ = session_step::in_call;
   heartbeats_.begin();
   auto done = exec_->execute(what, std::move(owner));
   heartbeats_.end();
-  step_ = done ? session_step::between_calls : session_step::out_of_turn;
+  auto lacks_cover = exec_->lacks_cover();
+  if (lacks_cover)
+    cover_.hold();
+  step_ = done || lacks_cover ? session_step::between_calls
+                              : session_step::out_of_turn;
   return done;
 }
 
@@ -375,6 +385,21 @@ void vgpu_state_actor::await_turn() {
     look_ahead();
   if (!called())
     exec_->await_turn(most);
+}
+
+/// Looks after a read that is held back. Later calls may end the host functions
+/// and late copies without which the session does not come to rest.
+void vgpu_state_actor::look_covered() {
+  if (!cover_.holds())
+    return;
+  cover_.look();
+  if (exec_->may_stop())
+    return;
+  look_ahead();
+  exec_->end_waits_ahead();
+  if (cover_.held_for() > options_.cover_within)
+    checkpoint_.give_up("a host function or a wait for a value has not ended "
+                        "before a read that waits for a snapshot");
 }
 
 /// Examines the calls after the one that is executed, or all that are not. No

@@ -12,6 +12,7 @@
 #include "actors/worker/serve/calls_ahead.hpp"
 #include "actors/worker/serve/client_channel.hpp"
 #include "actors/worker/serve/client_silence.hpp"
+#include "actors/worker/serve/cover_guard.hpp"
 #include "actors/worker/serve/divergence_guard.hpp"
 #include "actors/worker/serve/forwarded_source.hpp"
 #include "actors/worker/serve/heartbeat_thread.hpp"
@@ -63,6 +64,7 @@ using session_done = std::function<void(const std::string& why, bool clean)>;
 ///   forwarded_source  calls of a client elsewhere    ┴ client_channel
 ///   replay_progress   what is executed, replayed and charged
 ///   divergence_guard  answers, until a replay was compared
+///   cover_guard       reads, until a snapshot covers them
 ///   zero_copy_relay   what kernels write for a program that only looks
 ///   state_arrival     a state to begin with
 ///   worker_checkpoint a state to end with, and the phases to it
@@ -155,6 +157,7 @@ private:
   bool execute(const record& what, std::shared_ptr<const void> owner);
   void after_call(std::uint64_t position);
   void await_turn();
+  void look_covered();
   void look_ahead();
   void look_replayed();
   void beat(std::chrono::milliseconds took);
@@ -177,6 +180,7 @@ private:
   client_channel client_;
   replay_progress progress_;
   divergence_guard guard_;
+  cover_guard cover_;
   zero_copy_relay zero_copy_;
   state_arrival arrival_;
   worker_checkpoint checkpoint_;

@@ -38,6 +38,8 @@ bool vgpu_state_actor::take_from_guest(packet& in) {
     (void)pause(*x, std::move(in.descriptors));
   else if (std::holds_alternative<data::go_on>(head->body))
     (void)resume();
+  else if (auto* news = std::get_if<data::covered>(&head->body))
+    cover_.take(*news);
   else
     return false;
   return true;
@@ -73,6 +75,7 @@ void vgpu_state_actor::attach_guest(packet& hello, unique_fd socket) {
   send_back(data::attached{progress_.now()});
   mapped_.serve(std::move(socket), progress_.position());
   guard_.begin();
+  cover_.begin(*x);
   look_replayed();
 }
 
@@ -182,6 +185,8 @@ void vgpu_state_actor::take_from_client(const data::head& head,
     (void)resume();
   else if (auto* wanted = std::get_if<data::state_wanted>(&head.body))
     describe(*wanted);
+  else if (auto* news = std::get_if<data::covered>(&head.body))
+    cover_.take(*news);
   else if (auto* part = std::get_if<data::state_part>(&head.body))
     on(*part, in);
 }
@@ -208,6 +213,7 @@ void vgpu_state_actor::begin_replay(const data::attach& by) {
   progress_.begin(by);
   forwarded_.send(attached());
   guard_.begin();
+  cover_.begin(by);
   look_replayed();
 }
 

@@ -76,6 +76,12 @@ public:
   void begin(const data::checkpoint& x, std::vector<unique_fd> files);
   /// Ends the checkpoint, if there is one, and lets the session continue.
   void go_on();
+  /// Ends the checkpoint, if there is one, because of this, and tells the
+  /// client.
+  void give_up(const std::string& why) {
+    if (phase_ != checkpoint_phase::running)
+      refuse(why);
+  }
   /// Takes the next step, if it is time. Call it between calls.
   void look();
   /// Returns the bytes of the state that a client elsewhere requests; null

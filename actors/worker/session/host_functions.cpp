@@ -58,6 +58,22 @@ void host_calls::finish_ahead() {
     finish_early(call);
 }
 
+std::vector<std::uint64_t> host_calls::left_ahead() const {
+  std::lock_guard guard{lock_};
+  return {ahead_.begin(), ahead_.end()};
+}
+
+void host_calls::note_ended_ahead(std::uint64_t call) {
+  std::lock_guard guard{lock_};
+  if (ahead_.erase(call) != 0)
+    early_.insert(call);
+}
+
+std::size_t host_calls::ended_ahead() const {
+  std::lock_guard guard{lock_};
+  return early_.size();
+}
+
 void host_calls::end(std::uint64_t call) {
   std::function<void()> go_on;
   {

@@ -4,12 +4,14 @@
 
 #include "schema/base/ids.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <vector>
 
 namespace vgpu {
 
@@ -31,11 +33,18 @@ public:
   void finish_early(std::uint64_t call);
   /// Ends the calls that finish_early() left, where streams stop at them now.
   void finish_ahead();
+  /// Returns the calls that finish_early() left.
+  std::vector<std::uint64_t> left_ahead() const;
+  /// Records that a call which finish_early() left was ended by other means.
+  void note_ended_ahead(std::uint64_t call);
+  /// Returns how many calls finish_early() ended that finish() has yet to
+  /// reach.
+  std::size_t ended_ahead() const;
 
 private:
   void end(std::uint64_t call);
 
-  std::mutex lock_;
+  mutable std::mutex lock_;
   std::map<std::uint64_t, std::function<void()>> going_;
   std::set<std::uint64_t> done_;
   /// Holds the calls that were enqueued and have not returned.

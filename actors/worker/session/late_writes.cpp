@@ -67,9 +67,11 @@ void late_writes::add(std::uint64_t call, gate what) {
     std::lock_guard guard{lock_};
     open_.emplace(call, what);
     early = early_.extract(call);
+    if (early.empty() || early.mapped().bytes.size() != what->bytes())
+      return;
+    ahead_.insert(call);
   }
-  if (!early.empty() && early.mapped().bytes.size() == what->bytes())
-    what->give(early.mapped().bytes, std::move(early.mapped().owner));
+  what->give(early.mapped().bytes, std::move(early.mapped().owner));
 }
 
 bool late_writes::give(std::uint64_t call, std::span<const std::byte> bytes,
@@ -78,6 +80,7 @@ bool late_writes::give(std::uint64_t call, std::span<const std::byte> bytes,
   {
     std::lock_guard guard{lock_};
     early_.erase(call);
+    ahead_.erase(call);
     auto i = open_.find(call);
     if (i == open_.end() || i->second->bytes() != bytes.size())
       return false;
@@ -100,9 +103,16 @@ void late_writes::give_early(std::uint64_t call,
       return;
     }
     what = i->second;
+    if (what->bytes() != bytes.size())
+      return;
+    ahead_.insert(call);
   }
-  if (what->bytes() == bytes.size())
-    what->give(bytes, std::move(owner));
+  what->give(bytes, std::move(owner));
+}
+
+std::size_t late_writes::given_ahead() const {
+  std::lock_guard guard{lock_};
+  return ahead_.size();
 }
 
 } // namespace vgpu

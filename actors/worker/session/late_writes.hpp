@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -81,6 +82,8 @@ public:
   /// give() is called for them, or `owner` keeps them.
   void give_early(std::uint64_t call, std::span<const std::byte> bytes,
                   std::shared_ptr<const void> owner);
+  /// Returns how many copies have bytes that give() has yet to bring.
+  std::size_t given_ahead() const;
 
 private:
   struct early_bytes {
@@ -88,8 +91,10 @@ private:
     std::shared_ptr<const void> owner;
   };
 
-  std::mutex lock_;
+  mutable std::mutex lock_;
   std::map<std::uint64_t, gate> open_;
+  /// Holds those that give_early() has given their bytes.
+  std::set<std::uint64_t> ahead_;
   /// Holds bytes that came before their copy was executed, as in a replay.
   std::map<std::uint64_t, early_bytes> early_;
 };

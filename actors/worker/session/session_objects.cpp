@@ -50,6 +50,23 @@ void session_objects::when_idle(const std::function<void()>& then) {
     });
 }
 
+bool session_objects::end_replayed_wait(call_number call) {
+  if (!waits.any()) [[likely]]
+    return false;
+  std::vector<replayed_waits::streams_of> all;
+  for (auto& slot : devices) {
+    const auto& streams = slot.state.streams();
+    all.push_back({slot.device.get(), {streams.begin(), streams.end()}});
+  }
+  return waits.end(call, all);
+}
+
+void session_objects::end_waits_ahead() {
+  for (auto call : functions.calls->left_ahead())
+    if (end_replayed_wait(call_number{call}))
+      functions.calls->note_ended_ahead(call);
+}
+
 status session_objects::await_known() {
   // The client gives a worker up before that.
   constexpr std::chrono::minutes patience{10};

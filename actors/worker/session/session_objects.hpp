@@ -16,6 +16,7 @@
 #include "actors/worker/session/pending_work.hpp"
 #include "actors/worker/session/replay_checks.hpp"
 #include "actors/worker/session/replayed_waits.hpp"
+#include "actors/worker/session/result_cover.hpp"
 #include "actors/worker/session/session_account.hpp"
 #include "actors/worker/session/session_health.hpp"
 #include "actors/worker/session/work_recorder.hpp"
@@ -48,6 +49,11 @@ struct session_objects {
   void when_idle(const std::function<void()>& then);
   /// Waits for the work that the program knew to be done before a replay.
   status await_known();
+  /// Ends a wait that a replay holds, and returns whether the call is one.
+  bool end_replayed_wait(call_number call);
+  /// Ends the waits that a replay holds and that end in the calls that were
+  /// examined ahead.
+  void end_waits_ahead();
   /// Returns whether a driver placed variables, and no dry run has shown that
   /// another worker gets the same addresses.
   bool needs_dry_run() const noexcept {
@@ -55,9 +61,14 @@ struct session_objects {
   }
   /// Raises the quota of each device.
   void allow(std::uint64_t quota);
-  /// Returns whether all work ends without a further call, because no host
-  /// function is under way.
-  bool may_stop() const noexcept { return functions.open == 0; }
+  /// Returns whether all work ends without a further call, because each host
+  /// function and late copy has ended, in the log so far or in the calls that
+  /// were examined ahead.
+  bool may_stop() const {
+    return functions.open == 0 ||
+           functions.open ==
+               functions.calls->ended_ahead() + late_writes->given_ahead();
+  }
 
   std::vector<device_slot> devices;
   /// Holds the gates at which the session's work waits for its turn on each
@@ -72,6 +83,12 @@ struct session_objects {
   /// Holds the position before which calls were appended while an earlier
   /// worker served the session.
   std::uint64_t replay_until = 0;
+  /// Holds the position at which this worker began, from a state; 0: without
+  /// one. Host functions and late copies of earlier calls have ended, although
+  /// the log may tell that only later.
+  std::uint64_t restored_at = 0;
+  /// Compares what was executed with what snapshots cover.
+  result_cover cover;
   /// Holds the calls that make the session's objects.
   living_calls living;
   /// Holds the images of the session's modules. The last one may be incomplete.

@@ -119,6 +119,7 @@ struct world {
   std::shared_ptr<test::gate> loading = std::make_shared<test::gate>();
   std::chrono::milliseconds lease_term = 400ms;
   std::chrono::milliseconds longest_call = 60s;
+  std::chrono::milliseconds cover_within = 30s;
   std::uint64_t state_memory = std::uint64_t{1} << 30;
   std::string state_dir = std::filesystem::temp_directory_path();
   std::chrono::milliseconds state_part_within = 60s;
@@ -254,6 +255,7 @@ struct world {
                            .endpoints = out.endpoints,
                            .lease_term = lease_term,
                            .longest_call = longest_call,
+                           .cover_within = cover_within,
                            .dry_run = dry_run,
                            .preparation = preparation,
                            .contents = former_contents,
@@ -387,6 +389,19 @@ struct world {
               [&](auto& x) { return x.kind == kind; });
         },
         at_most);
+  }
+
+  /// Waits for an event to the manager, and returns its text.
+  std::string text_of(const std::string& kind) {
+    std::string text;
+    (void)in.wait([&] {
+      return in.has<control::event>([&](auto& x) {
+        if (x.kind == kind)
+          text = x.text;
+        return x.kind == kind;
+      });
+    });
+    return text;
   }
 
   /// Orders the client to pause the session, for which a worker is prepared.

@@ -27,18 +27,6 @@ struct strict_world : world {
     kill(former);
     lease(next, start_worker(next, same_host));
   }
-
-  std::string text_of(const std::string& kind) {
-    std::string text;
-    (void)in.wait([&] {
-      return in.has<control::event>([&](auto& x) {
-        if (x.kind == kind)
-          text = x.text;
-        return x.kind == kind;
-      });
-    });
-    return text;
-  }
 };
 
 std::vector<std::byte> bytes_of(std::initializer_list<int> values) {

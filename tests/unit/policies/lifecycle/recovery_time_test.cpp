@@ -238,6 +238,22 @@ BOOST_FIXTURE_TEST_CASE(work_after_the_stop_is_in_no_snapshot,
   BOOST_TEST(it.uncovered().calls == all - covered);
 }
 
+/// Many snapshots for which the program waits leave the credit for the promise,
+/// and cover what they have.
+BOOST_FIXTURE_TEST_CASE(a_cover_is_not_paid, a_protected_session) {
+  for (int i = 0; i < 1000; ++i) {
+    run(100ms);
+    it.note_stopped();
+    it.note_cover(bytes, now);
+    BOOST_REQUIRE(it.uncovered().calls == 0u);
+  }
+  BOOST_TEST(tried == 0u);
+  run(10s);
+  BOOST_TEST(taken > 1u);
+  BOOST_TEST(seconds(longest) <= 2.0);
+  BOOST_TEST(told.empty());
+}
+
 BOOST_FIXTURE_TEST_CASE(a_state_that_takes_longer_than_the_promise_is_told,
                         a_protected_session) {
   bytes = std::uint64_t{8} << 30; // 4 s
