@@ -25,7 +25,7 @@ packages=(
   build-essential cmake ninja-build pkg-config ccache git python3
   capnproto libcapnp-dev libcaf-dev libzmq3-dev cppzmq-dev
   libboost-dev libboost-test-dev libcli11-dev libspdlog-dev nlohmann-json3-dev
-  libzstd-dev liblz4-dev libxxhash-dev libsodium-dev libbenchmark-dev libpng-dev
+  libzstd-dev liblz4-dev libxxhash-dev libsodium-dev libssl-dev libbenchmark-dev libpng-dev
   prometheus-cpp-dev libtoml11-dev libseccomp-dev
   clang clang-format clang-tidy libclang-rt-14-dev
   iproute2 jq etcd-server stress-ng

@@ -28,6 +28,8 @@ constexpr std::uint64_t acknowledge_bytes = std::uint64_t{2} << 20;
 constexpr std::uint64_t acknowledge_count = 512;
 /// Gives the bytes after which a session gets a second connection.
 constexpr std::uint64_t second_from = std::uint64_t{16} << 20;
+/// Gives them for a sealed one, which replaces a slow one.
+constexpr std::uint64_t sealed_after = std::uint64_t{256} << 10;
 
 /// Maps the pages on this thread, many at once, because ZeroMQ's thread has the
 /// most work with each byte. A kernel that cannot do this leaves the page
@@ -179,14 +181,11 @@ void forwarded_channel::read_connections() {
 /// Opens the second connection once it pays. Without it, everything uses the
 /// first.
 void forwarded_channel::open_second() {
-  if (second_ || long_bytes_ < second_from || !ready() || second_port_ == 0 ||
-      second_fails_)
+  if (second_ || !ready() || second_fails_ || !is_offered_second())
     return;
-  const auto& first = parts_.lease.current().worker.endpoint;
-  auto options = connection_to(first.substr(0, first.rfind(':') + 1) +
-                                   std::to_string(second_port_),
-                               parts_);
-  options.io_thread = 1;
+  auto options = second_connection();
+  sealed_ = options.sealed.has_value();
+  offer_ = {};
   try {
     second_.emplace(parts_.zmq, options);
   } catch (const zmq::error_t& e) {
@@ -194,6 +193,25 @@ void forwarded_channel::open_second() {
                  parts_.lease.session().value, options.endpoint, e.what());
     second_fails_ = true;
   }
+}
+
+bool forwarded_channel::is_offered_second() const noexcept {
+  return offer_.port != 0 ? long_bytes_ >= sealed_after
+                          : second_port_ != 0 && long_bytes_ >= second_from;
+}
+
+link_options forwarded_channel::second_connection() const {
+  const auto& lease = parts_.lease;
+  const auto& first = lease.current().worker.endpoint;
+  auto at = [&](std::uint16_t port) {
+    return first.substr(0, first.rfind(':') + 1) + std::to_string(port);
+  };
+  auto sealed = offer_.port != 0;
+  auto out = connection_to(at(sealed ? offer_.port : second_port_), parts_);
+  out.io_thread = 1;
+  if (sealed)
+    out.sealed = sealed_way{offer_, {lease.session(), lease.epoch()}};
+  return out;
 }
 
 /// Lets calls use the second connection, after the worker has answered on it.
@@ -214,9 +232,9 @@ void forwarded_channel::lose_second(bool unreachable) {
 
 /// Returns the connection for a payload of so many bytes.
 link_socket& forwarded_channel::connection_for(std::size_t bytes) {
-  if (!second_taken_ || bytes < striped_from)
+  if (!second_taken_ || bytes < (sealed_ ? sealed_from : striped_from))
     return first_;
-  by_second_ = !by_second_;
+  by_second_ = sealed_ || !by_second_;
   return by_second_ ? *second_ : first_;
 }
 
@@ -235,8 +253,11 @@ void forwarded_channel::read_messages() {
 /// Returns false if there is no message.
 bool forwarded_channel::hear(link_socket& from) {
   auto in = from.receive();
-  if (!in)
+  if (!in) {
+    if (from.seal_broke())
+      lose_second(false);
     return false;
+  }
   auto words = in->words();
   auto head = data::decode(
       {reinterpret_cast<const std::uint64_t*>(words.begin()), words.size()});
@@ -296,6 +317,12 @@ void forwarded_channel::on(const data::attached& x) {
   // The answers that a former client took are in the shared memory.
   answers_seen_ = std::max(answers_seen_, x.at.acknowledged);
   second_port_ = x.second_port;
+  offer_ = x.seal;
+  // A new offer makes the sealed connection void.
+  if (offer_.port != 0) {
+    second_.reset();
+    second_taken_ = false;
+  }
   join_second();
   parts_.listener.on_attached(x.at.received);
   on(x.at);

@@ -46,7 +46,8 @@ struct forwarding_parts {
 ///     └─ from each; close() ends it from each
 ///
 /// Long payloads alternate between two connections, because a single thread
-/// copies for each connection.
+/// copies for each connection. Where the worker has keys, they use a sealed
+/// connection, as CURVE encrypts the first one slowly.
 class forwarded_channel final : public worker_channel {
 public:
   /// Returns why a client with these options must not connect to the worker,
@@ -121,6 +122,8 @@ private:
   void open_second();
   void join_second();
   void lose_second(bool unreachable);
+  bool is_offered_second() const noexcept;
+  link_options second_connection() const;
 
   forwarding_parts parts_;
   link_socket first_;
@@ -143,6 +146,8 @@ private:
 
   std::optional<link_socket> second_;
   std::uint16_t second_port_ = 0; // 0: the worker takes no second connection
+  seal_offer offer_;              // what a sealed one needs; used once
+  bool sealed_ = false;           // the second one is, or was the last time
   bool second_taken_ = false;     // the worker has joined it to the session
   bool second_fails_ = false;     // its port has no listener
   bool by_second_ = false;        // the last long payload used it

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/link/permitted_keys.hpp"
+#include "actors/link/seal/sealed_port.hpp"
 #include "schema/base/fault.hpp"
 
 #include <map>
@@ -46,6 +47,9 @@ struct link_keys {
   std::map<std::string, std::string> listeners;
   /// Says who may connect to links that bind. Null: they have no keys.
   std::shared_ptr<permitted_keys> permitted;
+  /// Makes the second port of a link that binds a sealed one, without CURVE.
+  /// Null: the second port has the same keys.
+  std::shared_ptr<sealed_tickets> tickets{};
 };
 
 } // namespace vgpu

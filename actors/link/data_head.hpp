@@ -1,6 +1,7 @@
 // The data plane's heads (schema/wire/data.capnp, DataHead) as values.
 #pragma once
 
+#include "actors/link/seal/frame_seal.hpp"
 #include "schema/base/fault.hpp"
 #include "schema/base/ids.hpp"
 #include "schema/log/session_area.hpp"
@@ -116,10 +117,12 @@ struct progress {
 struct attached {
   progress at;
   std::uint16_t second_port = 0; // 0: no second connection
+  seal_offer seal{};             // for a second connection that is sealed
 
   static void fields(auto& x, auto&& f) {
     progress::fields(x.at, f);
     f(x.second_port, WIRE_MEMBER(SecondPort));
+    f(x.seal, WIRE_MEMBER(Seal));
   }
 };
 /// Adds a second connection to the session, and acknowledges it.

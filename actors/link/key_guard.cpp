@@ -28,14 +28,19 @@ enum question_frame : std::size_t {
   question_routing_id,
   question_mechanism,
   question_key,
-  question_frames
+  question_frames,
+  /// Follows the name that a holder of a ticket gives in place of a key.
+  question_ticket = question_frames,
+  question_frames_of_ticket
 };
 
 } // namespace
 
 key_guard::key_guard(zmq::context_t& zmq,
-                     std::shared_ptr<permitted_keys> permitted)
-    : permitted_(std::move(permitted)), asked_(zmq, zmq::socket_type::rep) {
+                     std::shared_ptr<permitted_keys> permitted,
+                     std::shared_ptr<sealed_tickets> tickets)
+    : permitted_(std::move(permitted)), tickets_(std::move(tickets)),
+      asked_(zmq, zmq::socket_type::rep) {
   asked_.set(zmq::sockopt::linger, 0);
   asked_.bind(address_of_all_questions);
   thread_ = std::jthread{[this] { serve(); }};
@@ -72,14 +77,20 @@ void key_guard::answer() {
     if (!asked_.recv(frame, zmq::recv_flags::dontwait))
       return;
     more = frame.more();
-    if (frames.size() <= question_frames)
+    if (frames.size() <= question_frames_of_ticket)
       frames.push_back(std::move(frame));
   }
   std::string user;
-  auto good =
-      frames.size() == question_frames &&
-      frames[question_mechanism].to_string_view() == "CURVE" &&
-      knows(frames[question_address].to_string(), frames[question_key], user);
+  auto proves_by = [&](std::string_view mechanism, std::size_t size) {
+    return frames.size() == size &&
+           frames[question_mechanism].to_string_view() == mechanism;
+  };
+  auto good = false;
+  if (proves_by("CURVE", question_frames))
+    good =
+        knows(frames[question_address].to_string(), frames[question_key], user);
+  else if (proves_by("PLAIN", question_frames_of_ticket))
+    good = holds_ticket(frames[question_ticket].to_string_view(), user);
   std::string request = frames.size() > question_request
                             ? frames[question_request].to_string()
                             : std::string{};
@@ -116,6 +127,15 @@ bool key_guard::knows(const std::string& address, const zmq::message_t& key,
   return false;
 }
 
+/// Returns whether the ticket is good. If so, it is used up now, and its holder
+/// is the peer's user.
+bool key_guard::holds_ticket(std::string_view shown, std::string& user) {
+  auto number = tickets_ ? tickets_->use(shown) : std::nullopt;
+  if (number)
+    user = ticket_holder(*number);
+  return number.has_value();
+}
+
 // -- a worker's port ----------------------------------------------------------
 
 result<std::unique_ptr<port_keys>> port_keys::make(zmq::context_t& zmq) {
@@ -126,10 +146,11 @@ result<std::unique_ptr<port_keys>> port_keys::make(zmq::context_t& zmq) {
 }
 
 port_keys::port_keys(zmq::context_t& zmq, key_pair own)
-    : own_(std::move(own)), guard_(zmq, permitted_) {}
+    : own_(std::move(own)), guard_(zmq, permitted_, tickets_) {}
 
 std::shared_ptr<const link_keys> port_keys::link() const {
-  return std::make_shared<const link_keys>(link_keys{own_, {}, permitted_});
+  return std::make_shared<const link_keys>(
+      link_keys{own_, {}, permitted_, tickets_});
 }
 
 void port_keys::admit(const std::string& client_key) {
@@ -143,7 +164,7 @@ std::shared_ptr<const link_keys> keys_to_port(const key_pair& own,
                                               const std::string& endpoint,
                                               const std::string& port_key) {
   return std::make_shared<const link_keys>(
-      link_keys{own, {{endpoint, port_key}}, nullptr});
+      link_keys{own, {{endpoint, port_key}}, nullptr, nullptr});
 }
 
 } // namespace vgpu

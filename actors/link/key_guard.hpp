@@ -6,12 +6,14 @@
 #include "actors/link/doorbell.hpp"
 #include "actors/link/log_limit.hpp"
 #include "actors/link/permitted_keys.hpp"
+#include "actors/link/seal/sealed_port.hpp"
 #include "schema/base/fault.hpp"
 
 #include <zmq.hpp>
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 
 namespace vgpu {
@@ -24,8 +26,10 @@ namespace vgpu {
 /// peer's handshake waits for no other work.
 class key_guard {
 public:
-  /// Throws zmq::error_t where the context has one already.
-  key_guard(zmq::context_t& zmq, std::shared_ptr<permitted_keys> permitted);
+  /// Throws zmq::error_t where the context has one already. `tickets` says
+  /// which ticket opens a sealed port. Null: there is none.
+  key_guard(zmq::context_t& zmq, std::shared_ptr<permitted_keys> permitted,
+            std::shared_ptr<sealed_tickets> tickets = nullptr);
   key_guard(const key_guard&) = delete;
   key_guard& operator=(const key_guard&) = delete;
   ~key_guard();
@@ -35,8 +39,10 @@ private:
   void answer();
   bool knows(const std::string& address, const zmq::message_t& key,
              std::string& user);
+  bool holds_ticket(std::string_view shown, std::string& user);
 
   std::shared_ptr<permitted_keys> permitted_;
+  std::shared_ptr<sealed_tickets> tickets_; // may be null
   zmq::socket_t asked_;
   doorbell stop_;
   log_limit refused_;
@@ -68,6 +74,7 @@ private:
   key_pair own_;
   std::shared_ptr<permitted_keys> permitted_ =
       std::make_shared<permitted_keys>();
+  std::shared_ptr<sealed_tickets> tickets_ = std::make_shared<sealed_tickets>();
   key_guard guard_;
 };
 

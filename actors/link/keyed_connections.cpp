@@ -46,6 +46,11 @@ principal_ptr keyed_connections::sender(int fd, const char* key) {
   return who;
 }
 
+void keyed_connections::end(int fd) noexcept {
+  if (auto i = here_.find(fd); i != here_.end())
+    end(i);
+}
+
 void keyed_connections::look() noexcept {
   pollfd rings{bell_->fd(), POLLIN, 0};
   if (::poll(&rings, 1, 0) != 1)

@@ -32,6 +32,9 @@ public:
   /// told; null: the message must be dropped.
   principal_ptr sender(int fd, const char* key);
 
+  /// Ends the connection, if it is known yet.
+  void end(int fd) noexcept;
+
   /// Call it before reading the changes of connections: end_revoked() then ends
   /// all connections of keys that were revoked before this call.
   void look() noexcept;

@@ -6,6 +6,7 @@
 #include "actors/link/frames.hpp"
 #include "actors/link/link_actor.hpp"
 #include "actors/link/protocol.hpp"
+#include "actors/link/seal/frame_seal.hpp"
 #include "schema/base/fault.hpp"
 
 #include <caf/all.hpp>
@@ -15,6 +16,12 @@
 #include <string>
 
 namespace vgpu {
+
+/// Holds what an end of a sealed connection needs.
+struct sealed_way {
+  seal_offer offer;
+  seal_subject subject;
+};
 
 /// Says what a link connects to or binds, and how.
 struct link_options {
@@ -50,6 +57,8 @@ struct link_options {
   /// admits nobody else, and tells of each message who sent it. Its context
   /// needs a key_guard.
   std::shared_ptr<const link_keys> keys;
+  /// Makes a link that connects use a sealed port, in place of keys.
+  std::optional<sealed_way> sealed;
 };
 
 /// Describes an open link, and the endpoint at which it listens or to which it

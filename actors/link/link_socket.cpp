@@ -129,7 +129,9 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options,
     if (within_host())
       socket_.set(zmq::sockopt::sndbuf, loopback_send_buffer);
   }
-  if (options.keys)
+  if (options.sealed)
+    use_ticket(*options.sealed);
+  else if (options.keys)
     use_keys(options);
   auto address = monitor_address();
   auto events = has_keys_ ? monitored | refused_handshakes : monitored;
@@ -148,7 +150,7 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options,
     socket_.bind(endpoint_);
     endpoint_ = socket_.get(zmq::sockopt::last_endpoint);
     if (options.second_port && endpoint_.starts_with("tcp:"))
-      bind_second(options.io_thread.value_or(0) + 1);
+      bind_second(options.io_thread.value_or(0) + 1, tickets_ != nullptr);
   } else {
     // Nothing is queued for a lost connection. The sender gets an event and
     // repeats what matters.
@@ -178,16 +180,44 @@ void link_socket::use_keys(const link_options& options) {
   if (zmq_setsockopt(socket_.handle(), enforce_domain, &yes, sizeof(yes)) != 0)
     throw zmq::error_t{};
   keyed_.emplace(keys.permitted);
+  tickets_ = keys.tickets;
+}
+
+/// Makes the socket show a ticket, and seal and open all messages.
+void link_socket::use_ticket(const sealed_way& way) {
+  socket_.set(zmq::sockopt::handshake_ivl, handshake_ms);
+  socket_.set(zmq::sockopt::plain_username, "ticket");
+  socket_.set(zmq::sockopt::plain_password, text_of(way.offer.ticket));
+  sealed_.emplace(sealed_connection{
+      {way.offer.key, seal_direction::from_listener, way.subject},
+      {way.offer.key, seal_direction::to_listener, way.subject},
+      {},
+      {}});
 }
 
 /// Binds the second port. Accepted connections belong to the I/O thread to
-/// which the affinity binds their listener.
-void link_socket::bind_second(unsigned io_thread) {
+/// which the affinity binds their listener, and prove what the options ask for
+/// at that time.
+void link_socket::bind_second(unsigned io_thread, bool sealed) {
+  if (sealed)
+    socket_.set(zmq::sockopt::plain_server, true);
   socket_.set(zmq::sockopt::affinity, std::uint64_t{1} << io_thread);
   socket_.bind(endpoint_.substr(0, endpoint_.rfind(':')) + ":*");
   auto bound = socket_.get(zmq::sockopt::last_endpoint);
-  second_port_ = static_cast<std::uint16_t>(
+  (sealed ? sealed_port_ : second_port_) = static_cast<std::uint16_t>(
       std::stoul(bound.substr(bound.rfind(':') + 1)));
+}
+
+seal_offer link_socket::offer_sealed(const seal_subject& subject) {
+  seal_offer out;
+  out.port = sealed_port_;
+  make_secrets(out);
+  sealed_.emplace(
+      sealed_connection{{out.key, seal_direction::to_listener, subject},
+                        {out.key, seal_direction::from_listener, subject},
+                        ticket_holder(tickets_->permit(out.ticket)),
+                        {}});
+  return out;
 }
 
 link_socket::~link_socket() {
@@ -262,16 +292,51 @@ parcel_ptr link_socket::receive() {
     // The option is -1 when ZeroMQ does not know the descriptor.
     auto fd = zmq_msg_get(head.handle(), ZMQ_SRCFD);
     principal_ptr who;
-    if (keyed_) {
-      who = keyed_->sender(fd, zmq_msg_gets(head.handle(), "User-Id"));
-      if (!who)
-        continue; // its key was revoked
-    }
+    if (!admits(name, fd, head, bulk, who))
+      continue;
     if (binds_ && fd >= 0)
       remember(name, fd);
     return std::make_shared<const parcel>(std::move(name), std::move(head),
                                           std::move(bulk), std::move(who));
   }
+}
+
+/// Returns whether the message may be received, and opens it where it came by
+/// a sealed connection.
+bool link_socket::admits(const std::string& peer, int fd, zmq::message_t& head,
+                         zmq::message_t& bulk, principal_ptr& who) {
+  if (!binds_)
+    return !sealed_ || opens({}, peer, fd, head, bulk);
+  if (!keyed_)
+    return true;
+  const auto* proved = zmq_msg_gets(head.handle(), "User-Id");
+  if (proved != nullptr && is_ticket_holder(proved))
+    return opens(proved, peer, fd, head, bulk);
+  who = keyed_->sender(fd, proved);
+  return who != nullptr; // null: its key was revoked
+}
+
+/// Opens a message that came by a sealed connection. Ends the connection where
+/// it does not open: somebody in between has changed, repeated or dropped
+/// something.
+bool link_socket::opens(const std::string& holder, const std::string& peer,
+                        int fd, zmq::message_t& head, zmq::message_t& bulk) {
+  auto is_current = sealed_ && sealed_->holder == holder && !sealed_->broken;
+  if (is_current && sealed_->in.open(head, bulk)) {
+    if (binds_ && sealed_->peer.empty())
+      sealed_peers_.insert(sealed_->peer = peer);
+    return true;
+  }
+  if (is_current) {
+    sealed_->broken = true;
+    if (auto before = unsealed_.admits(name_, clock::now()))
+      spdlog::warn("{}: a sealed connection at {} ends, because a message on "
+                   "it does not open: somebody in between changes it{}",
+                   name_, endpoint_, note_suppressed(*before));
+  }
+  if (keyed_ && fd >= 0)
+    keyed_->end(fd);
+  return false;
 }
 
 /// Returns false when there is nothing to receive. Both frames stay empty when
@@ -334,8 +399,10 @@ void link_socket::end_connections(const std::set<int>& ended,
       doubt(fd);
       continue;
     }
-    for (const auto& peer : i->second.peers)
+    for (const auto& peer : i->second.peers) {
+      sealed_peers_.erase(peer);
       out.push_back({link_event::kind::down, peer});
+    }
     on_.erase(i);
     doubted_.erase(fd);
   }
@@ -376,6 +443,26 @@ bool link_socket::is_gone(const std::string& peer) {
 }
 
 link_socket::sent link_socket::send(dispatch& out) {
+  auto seals = binds_ ? sealed_peers_.contains(out.peer) : sealed_.has_value();
+  return seals ? send_sealed(out) : send_frames(out);
+}
+
+/// Sends by a sealed connection. Where the message cannot be sent the
+/// connection is over, because the other end waits for it.
+link_socket::sent link_socket::send_sealed(const dispatch& out) {
+  if (!sealed_ || sealed_->broken || (binds_ && sealed_->peer != out.peer))
+    return sent::gone;
+  if (auto sealed = sealed_->out.seal(out.head, out.bulk)) {
+    dispatch message{out.peer, std::move(sealed->head),
+                     std::move(sealed->bulk)};
+    if (send_frames(message) == sent::yes)
+      return sent::yes;
+  }
+  sealed_->broken = true;
+  return sent::gone;
+}
+
+link_socket::sent link_socket::send_frames(dispatch& out) {
   auto flags = zmq::send_flags::dontwait;
   drained_ = false;
   try {

@@ -39,6 +39,17 @@ public:
   std::string endpoint() const;
   /// Returns the port of link_options::second_port, or 0.
   std::uint16_t second_port() const noexcept { return second_port_; }
+  /// Returns whether the second port is a sealed one, for which
+  /// offer_sealed() has tickets. second_port() is 0 then.
+  bool has_sealed_port() const noexcept { return sealed_port_ != 0; }
+  /// Offers one peer a sealed connection. Its messages are sealed, in both
+  /// directions, and nothing that does not open is received. A former offer,
+  /// and the connection that used it, are void from now on. Precondition:
+  /// has_sealed_port().
+  seal_offer offer_sealed(const seal_subject& subject);
+  /// Returns whether a sealed connection received something that does not
+  /// open, or lost something, so that nothing passes any more.
+  bool seal_broke() const noexcept { return sealed_ && sealed_->broken; }
   /// Returns whether the peer is certainly on this host.
   bool within_host() const noexcept { return is_loopback(endpoint_); }
   /// Returns whether an endpoint is a loopback address.
@@ -83,7 +94,14 @@ public:
 
 private:
   void use_keys(const link_options& options);
-  void bind_second(unsigned io_thread);
+  void use_ticket(const sealed_way& way);
+  void bind_second(unsigned io_thread, bool sealed);
+  bool admits(const std::string& peer, int fd, zmq::message_t& head,
+              zmq::message_t& bulk, principal_ptr& who);
+  bool opens(const std::string& holder, const std::string& peer, int fd,
+             zmq::message_t& head, zmq::message_t& bulk);
+  sent send_frames(dispatch& out);
+  sent send_sealed(const dispatch& out);
   bool receive_frames(zmq::message_t& peer, zmq::message_t& head,
                       zmq::message_t& bulk);
   void remember(const std::string& peer, int fd);
@@ -101,6 +119,22 @@ private:
   std::string name_;
   std::string endpoint_;
   std::uint16_t second_port_ = 0;
+  std::uint16_t sealed_port_ = 0;
+  /// Holds what the tickets of the sealed port open, where it binds one.
+  std::shared_ptr<sealed_tickets> tickets_;
+  /// Describes the connection of the latest offer.
+  struct sealed_connection {
+    frame_seal in;
+    frame_seal out;
+    std::string holder; // whom ZeroMQ names; empty where it connects
+    std::string peer;   // empty until it has sent something
+    bool broken = false;
+  };
+  std::optional<sealed_connection> sealed_;
+  /// Holds the peers at the sealed port. Nothing is sent to them in the clear,
+  /// also after their offer was void.
+  std::set<std::string> sealed_peers_;
+  log_limit unsealed_;
   zmq::socket_t socket_;
   zmq::socket_t monitor_;
   /// Describes a descriptor of a bound socket. The kernel may reuse it before

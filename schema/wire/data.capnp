@@ -241,6 +241,18 @@ struct Progress {
   compares @12 :Bool;
   # Whether the worker still compares the results of a replay, and answers
   # nothing before it has.
+  seal @13 :SealOffer;
+  # In `attached`, where the worker has keys: takes the place of secondPort.
+}
+struct SealOffer {
+  # A connection whose messages are sealed by AES-256-GCM. It is a secret, and
+  # this connection is encrypted. A later offer replaces it.
+  port @0 :UInt16;
+  # The worker's port for it, or 0: there is no offer.
+  ticket @1 :Data;
+  # 16 bytes that open one connection to the port.
+  key @2 :Data;
+  # 32 bytes.
 }
 struct Answer {
   number @0 :UInt64;

@@ -100,6 +100,15 @@ void forwarded_source::send_part(
 
 // -- the client ---------------------------------------------------------------
 
+void forwarded_source::send_attached(const data::progress& at) {
+  data::attached out{at, socket_->second_port()};
+  if (socket_->has_sealed_port()) {
+    second_.clear();
+    out.seal = socket_->offer_sealed({identity_.session, identity_.epoch});
+  }
+  send(out);
+}
+
 void forwarded_source::attach(const std::string& peer, const data::attach& x,
                               std::uint64_t position) {
   client_ = peer;
@@ -261,7 +270,7 @@ void forwarded_source::send_answers() {
 }
 
 /// Sends an answer by one of the client's connections. Long answers alternate
-/// between two, if there is room in both.
+/// between two, if there is room in both, or use the sealed one.
 link_socket::sent forwarded_source::send_answer(const outbound_answer& out) {
   vgpu::dispatch frames;
   put_frames(frames, identity_.encode(out.head), out.payload, out.owner);
@@ -269,8 +278,10 @@ link_socket::sent forwarded_source::send_answer(const outbound_answer& out) {
     frames.peer = peer;
     return socket_->send(frames);
   };
-  if (!second_.empty() && out.payload.size() >= striped_from) {
-    by_second_ = !by_second_;
+  auto sealed = socket_->has_sealed_port();
+  if (!second_.empty() &&
+      out.payload.size() >= (sealed ? sealed_from : striped_from)) {
+    by_second_ = sealed || !by_second_;
     auto done = by_second_ ? send_to(second_) : link_socket::sent::full;
     if (done == link_socket::sent::yes)
       return done;

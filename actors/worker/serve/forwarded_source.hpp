@@ -27,7 +27,8 @@ namespace vgpu {
 
 /// Owns the data plane's socket, the calls that arrived by it and wait, and the
 /// answers to send. A client may have two connections: long answers alternate
-/// between them, and calls may come by either.
+/// between them, and calls may come by either. Where the port has keys, the
+/// second connection is sealed, and long answers use it alone.
 ///
 /// The server's thread uses it. While that thread executes a call, its
 /// heartbeat thread may use it instead.
@@ -99,7 +100,9 @@ public:
   void attach_again(const data::attach& x);
   /// Records this peer as the client's second connection.
   void join(const std::string& peer) { second_ = peer; }
-  std::uint16_t second_port() const noexcept { return socket_->second_port(); }
+  /// Tells the client how far the worker is, and how it may open a second
+  /// connection. In place of a sealed one that it has, it must open another.
+  void send_attached(const data::progress& at);
   /// Sends to the client. Precondition: has_client().
   void send(data::body body) { send(client_, std::move(body)); }
 
@@ -174,7 +177,7 @@ private:
   readiness ready_;
 
   std::string client_;     // the peer that forwards; empty: none
-  std::string second_;     // its second connection; empty: none
+  std::string second_;     // its second or sealed connection; empty: none
   bool by_second_ = false; // the last long answer went there
 
   reorder_buffer<calls_in_order> reorder_;

@@ -146,7 +146,6 @@ private:
   void on(const data::state_part& x, const parcel_ptr& in);
   void begin_replay(const data::attach& by);
   void arrived();
-  data::attached attached() const;
 
   // calls
   bool is_over() const noexcept { return step_ == session_step::over; }

@@ -167,7 +167,7 @@ bool vgpu_state_actor::take_lapsed(const parcel_ptr& in) {
   forwarded_.attach_again(*x);
   auto at = progress_.latest();
   at.received = std::max(forwarded_.received(), progress_.position());
-  forwarded_.send(data::attached{at, forwarded_.second_port()});
+  forwarded_.send_attached(at);
   return true;
 }
 
@@ -211,7 +211,7 @@ void vgpu_state_actor::on(const std::string& peer, const data::attach& x) {
 void vgpu_state_actor::begin_replay(const data::attach& by) {
   arrived();
   progress_.begin(by);
-  forwarded_.send(attached());
+  forwarded_.send_attached(progress_.now());
   guard_.begin();
   cover_.begin(by);
   look_replayed();
@@ -227,10 +227,6 @@ void vgpu_state_actor::arrived() {
     spdlog::info("session {}: of {} modules that were compiled ahead, {} were "
                  "loaded so",
                  options_.session.value, x.prepared, x.used);
-}
-
-data::attached vgpu_state_actor::attached() const {
-  return {progress_.now(), forwarded_.second_port()};
 }
 
 void vgpu_state_actor::on(const std::string& peer, const data::join& x) {
@@ -249,14 +245,14 @@ void vgpu_state_actor::on(const data::keepalive& x) {
   progress_.note_reported();
   (void)progress_.charge();
   if (forwarded_.has_lost(x.sent))
-    forwarded_.send(attached());
+    forwarded_.send_attached(progress_.now());
   else
     forwarded_.send(progress_.now());
 }
 
 void vgpu_state_actor::on(const data::calls& x, const parcel_ptr& in) {
   if (!forwarded_.take(x, in))
-    forwarded_.send(attached());
+    forwarded_.send_attached(progress_.now());
 }
 
 void vgpu_state_actor::on(const data::state_part& x, const parcel_ptr& in) {

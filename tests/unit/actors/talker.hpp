@@ -23,6 +23,13 @@ public:
       : binds_(as == link_options::form::bind),
         socket_(zmq, options(as, std::move(endpoint), std::move(keys))) {}
 
+  /// Connects to a sealed port, and waits for the connection, because a sealed
+  /// message is sent once.
+  talker(zmq::context_t& zmq, std::string endpoint, const sealed_way& way)
+      : binds_(false), socket_(zmq, sealed(std::move(endpoint), way)) {
+    BOOST_REQUIRE(comes_up());
+  }
+
   struct heard {
     data::head head;
     parcel_ptr in;
@@ -104,6 +111,22 @@ private:
     out.endpoint = std::move(endpoint);
     out.name = "talker";
     return out;
+  }
+  static link_options sealed(std::string endpoint, const sealed_way& way) {
+    auto out =
+        options(link_options::form::connect, std::move(endpoint), nullptr);
+    out.sealed = way;
+    return out;
+  }
+
+  bool comes_up() {
+    for (auto until = clock::now() + patience; clock::now() < until;) {
+      for (const auto& x : socket_.connection_changes())
+        if (x.what == link_event::kind::up)
+          return true;
+      (void)socket_.sleep(-1, true);
+    }
+    return false;
   }
 
   bool binds_;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -47,6 +48,8 @@ public:
     std::lock_guard guard{mutex_};
     return there_.find(bytes) != there_.npos;
   }
+  /// Changes the last byte of what passes to the port next.
+  void change_next() { changes_ = true; }
   /// Returns how many bytes have passed to the port.
   std::size_t passed() const {
     std::lock_guard guard{mutex_};
@@ -107,6 +110,8 @@ private:
     if (got <= 0)
       return false;
     auto size = static_cast<std::size_t>(got);
+    if (keep != nullptr && changes_.exchange(false))
+      bytes[size - 1] ^= 1;
     if (keep != nullptr) {
       std::lock_guard guard{mutex_};
       keep->append(bytes.data(), size);
@@ -126,6 +131,7 @@ private:
   std::uint16_t port_ = 0;
   mutable std::mutex mutex_;
   std::string there_;
+  std::atomic<bool> changes_ = false;
   std::jthread thread_;
 };
 
