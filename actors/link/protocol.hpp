@@ -5,6 +5,7 @@
 
 #include "actors/link/node_messages.hpp"
 #include "actors/link/peer_messages.hpp"
+#include "actors/link/permitted_keys.hpp"
 #include "actors/link/session_messages.hpp"
 
 #include <cstdint>
@@ -13,6 +14,16 @@
 #include <variant>
 
 namespace vgpu::control {
+
+/// Says whose sessions a message with a key may be about.
+enum class scope : std::uint8_t {
+  /// Nobody's: this key may not send it.
+  none,
+  /// Those of the key's own tenant. Of all others the manager behaves as if
+  /// they did not exist.
+  own,
+  all
+};
 
 /// Says who may send a message to a manager: a peer in one of these roles,
 /// which must also have one of these keys where it has a key at all.
@@ -23,10 +34,10 @@ struct senders {
   bool worker = false;
   bool command = false;
   // Keys, by the kind of their principal.
-  bool node_key = false;
-  bool tenant_key = false;
-  bool admin_key = false;
-  bool newcomer_key = false;
+  scope node_key = scope::none;
+  scope tenant_key = scope::none;
+  scope admin_key = scope::none;
+  scope newcomer_key = scope::none;
   bool operator==(const senders&) const = default;
 
   constexpr bool has(role x) const {
@@ -39,18 +50,25 @@ inline constexpr senders from_anybody{.node = true,
                                       .client = true,
                                       .worker = true,
                                       .command = true,
-                                      .node_key = true,
-                                      .tenant_key = true,
-                                      .admin_key = true};
-inline constexpr senders from_nodes{.node = true, .node_key = true};
+                                      .node_key = scope::own,
+                                      .tenant_key = scope::own,
+                                      .admin_key = scope::all};
+inline constexpr senders from_nodes{.node = true, .node_key = scope::own};
 inline constexpr senders from_clients{
-    .client = true, .tenant_key = true, .admin_key = true};
-inline constexpr senders from_commands{.command = true, .admin_key = true};
+    .client = true, .tenant_key = scope::own, .admin_key = scope::own};
+/// Orders and questions about the cluster.
+inline constexpr senders from_commands{.command = true,
+                                       .admin_key = scope::all};
+/// Orders and questions about vGPUs. A tenant has them for its own.
+inline constexpr senders from_owners{
+    .command = true, .tenant_key = scope::own, .admin_key = scope::all};
 /// A node that leaves, or an admin who ends the manager.
-inline constexpr senders from_nodes_and_commands{
-    .node = true, .command = true, .node_key = true, .admin_key = true};
+inline constexpr senders from_nodes_and_commands{.node = true,
+                                                 .command = true,
+                                                 .node_key = scope::own,
+                                                 .admin_key = scope::all};
 /// Who holds a token has no role yet.
-inline constexpr senders from_newcomers{.newcomer_key = true};
+inline constexpr senders from_newcomers{.newcomer_key = scope::own};
 
 /// Describes a message: its member of the envelope's union, and who may send it
 /// to a manager.
@@ -85,24 +103,24 @@ inline constexpr std::tuple messages{
     said(from_nobody, WIRE_CHOICE(worker_hello, WorkerHello)),
     said(from_nobody, WIRE_CHOICE(worker_beat, WorkerBeat)),
     said(from_commands, WIRE_CHOICE(inject_fault, InjectFault)),
-    said(from_commands, WIRE_CHOICE(status_request, StatusRequest)),
+    said(from_owners, WIRE_CHOICE(status_request, StatusRequest)),
     said(from_nobody, WIRE_CHOICE(status_text, Status)),
-    said(from_commands, WIRE_CHOICE(events_request, EventsRequest)),
+    said(from_owners, WIRE_CHOICE(events_request, EventsRequest)),
     said(from_nobody, WIRE_CHOICE(events, Events)),
     said(from_nodes_and_commands, WIRE_CHOICE(shutdown, Shutdown)),
     said(from_anybody, WIRE_CHOICE(done, Done)),
-    said(from_commands, WIRE_CHOICE(set_vgpu, SetVgpu)),
+    said(from_owners, WIRE_CHOICE(set_vgpu, SetVgpu)),
     said(from_commands, WIRE_CHOICE(set_policy, SetPolicy)),
     said(from_nobody, WIRE_CHOICE(resize_session, ResizeSession)),
-    said(from_commands, WIRE_CHOICE(suspend_vgpu, SuspendVgpu)),
-    said(from_commands, WIRE_CHOICE(resume_vgpu, ResumeVgpu)),
-    said(from_commands, WIRE_CHOICE(migrate_vgpu, MigrateVgpu)),
+    said(from_owners, WIRE_CHOICE(suspend_vgpu, SuspendVgpu)),
+    said(from_owners, WIRE_CHOICE(resume_vgpu, ResumeVgpu)),
+    said(from_owners, WIRE_CHOICE(migrate_vgpu, MigrateVgpu)),
     said(from_commands, WIRE_CHOICE(drain_node, DrainNode)),
     said(from_nobody, WIRE_CHOICE(pause_session, PauseSession)),
     said(from_clients, WIRE_CHOICE(paused, Paused)),
     said(from_clients, WIRE_CHOICE(wake_session, WakeSession)),
     said(from_clients, WIRE_CHOICE(restored, Restored)),
-    said(from_commands, WIRE_CHOICE(usage_request, UsageRequest)),
+    said(from_owners, WIRE_CHOICE(usage_request, UsageRequest)),
     said(from_nobody, WIRE_CHOICE(prepare_worker, PrepareWorker)),
     said(from_nodes, WIRE_CHOICE(worker_prepared, WorkerPrepared)),
     said(from_nobody, WIRE_CHOICE(redirect, Redirect)),
@@ -110,7 +128,7 @@ inline constexpr std::tuple messages{
     said(from_newcomers, WIRE_CHOICE(enroll, Enroll)),
     said(from_commands, WIRE_CHOICE(set_tenant, SetTenant)),
     said(from_commands, WIRE_CHOICE(remove_tenant, RemoveTenant)),
-    said(from_commands, WIRE_CHOICE(tenants_request, TenantsRequest)),
+    said(from_owners, WIRE_CHOICE(tenants_request, TenantsRequest)),
     said(from_nobody, WIRE_CHOICE(tenants, Tenants)),
 };
 
@@ -123,6 +141,12 @@ struct envelope {
   std::uint64_t request = 0; // repeated in the answer; 0: no answer
   control::body body;
   std::uint16_t version = protocol_version;
+  // These do not travel. The manager that heard the connection writes them.
+  /// Holds whom the sender's key names; null: it has no key.
+  principal_ptr who{};
+  /// Says whose sessions the message may be about. Where nobody has a key, each
+  /// role reaches all.
+  scope reach = scope::all;
   bool operator==(const envelope&) const = default;
 };
 

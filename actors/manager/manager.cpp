@@ -160,7 +160,7 @@ void enroll(self_ptr self, const incoming& in, const control::enroll& x) {
 void take(self_ptr self, const incoming& in, time_point now) {
   if (!in.who)
     return take(self, in.peer, in.what, now);
-  auto what = as_principal(*in.who, in.what);
+  auto what = as_principal(in.who, in.what);
   if (!what)
     return refuse(self, in, what.why());
   if (auto* x = std::get_if<control::enroll>(&what->body))

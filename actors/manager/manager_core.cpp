@@ -1,6 +1,7 @@
 #include "actors/manager/manager_core.hpp"
 
 #include "actors/link/log.hpp"
+#include "actors/manager/cluster/key_rights.hpp"
 
 #include <chrono>
 #include <type_traits>
@@ -142,7 +143,7 @@ void manager_core::dispatch(const std::string& peer,
   } else if constexpr (std::is_same_v<T, control::worker_prepared>) {
     moves_.worker_prepared(nodes_.registered(peer), x);
   } else if constexpr (std::is_same_v<T, control::status_request>) {
-    tell_status_(peer, from.request, report_.view());
+    tell_status_(peer, from.request, report_.view(confined_to(from)));
   } else if constexpr (std::is_same_v<T, control::shutdown>) {
     shut_down(peer, from);
   } else if constexpr (std::is_same_v<T, control::refusal>) {

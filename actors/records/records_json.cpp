@@ -93,6 +93,8 @@ json to_json(const control::event& x) {
     out["bytes"] = x.bytes;
   if (x.milliseconds != 0)
     out["milliseconds"] = x.milliseconds;
+  if (!x.tenant.empty())
+    out["tenant"] = x.tenant;
   return out;
 }
 
@@ -109,6 +111,7 @@ control::event event_from_json(const json& x) {
   out.calls = x.value("calls", std::uint64_t{0});
   out.bytes = x.value("bytes", std::uint64_t{0});
   out.milliseconds = x.value("milliseconds", 0.0);
+  out.tenant = x.value("tenant", std::string{});
   return out;
 }
 

@@ -678,6 +678,8 @@ struct Event {
   calls @8 :UInt64;
   bytes @9 :UInt64;
   milliseconds @10 :Float64;
+  tenant @11 :Text;
+  # Whose session it is about. Empty: none's.
 }
 struct EventsRequest {
   after @0 :UInt64;

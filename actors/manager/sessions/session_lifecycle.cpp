@@ -1,6 +1,7 @@
 #include "actors/manager/sessions/session_lifecycle.hpp"
 
 #include "actors/link/printable.hpp"
+#include "actors/manager/cluster/key_rights.hpp"
 #include "actors/manager/sessions/session_lookup.hpp"
 #include "actors/manager/sessions/swap_records.hpp"
 #include "policies/placement/admission.hpp"
@@ -77,7 +78,7 @@ void session_lifecycle::handle(const std::string& peer,
   session_record fresh;
   fresh.spec = x.specification;
   fresh.program = x.program;
-  fresh.tenant = tenant_of(x.proven_tenant);
+  fresh.tenant = tenant_of(proven_tenant(from));
   tenants_.lower_priority(fresh);
   auto within = tenants_.admit(fresh);
   auto admitted = within ? admit(fresh) : within;
@@ -94,12 +95,13 @@ void session_lifecycle::handle(const std::string& peer,
     out_.emit(event_kind::refused,
               printable(x.program.name) +
                   (within ? " asked for " : " was refused: ") +
-                  admitted.why().what);
+                  admitted.why().what,
+              {.tenant = fresh.tenant});
     return out_.refuse(peer, from, admitted.why());
   }
   fresh.client = from.from;
   fresh.client_peer = peer;
-  fresh.client_key = x.proven_key;
+  fresh.client_key = proven_key(from);
   fresh.request = from.request;
   fresh.retry_at = fresh.displaced_at = clock_.now();
   // It keeps its age among the waiting sessions, because it may have asked a

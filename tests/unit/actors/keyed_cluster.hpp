@@ -10,6 +10,12 @@
 
 namespace vgpu::test {
 
+/// Are users of two tenants.
+inline const principal of_physics{principal::kind::tenant, "pat", "physics",
+                                  std::string(40, 'p')};
+inline const principal of_biology{principal::kind::tenant, "bo", "biology",
+                                  std::string(40, 'b')};
+
 /// A manager to whom all say something with a key.
 struct keyed_cluster : cluster {
   explicit keyed_cluster(bool begin = true) : cluster(begin) {}
