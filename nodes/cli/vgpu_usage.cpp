@@ -188,8 +188,8 @@ void add_usage_command(CLI::App& app, job& todo) {
       "--since", x->since,
       "how long ago, such as 90s, 15m, 2h or 7d, or a time, such as 2026-01-31 "
       "or '2026-01-31 18:30' (default: from the beginning)");
-  sub->add_option("--by", x->by, "vm, user, program or vgpu")
-      ->check(CLI::IsMember({"vm", "user", "program", "vgpu"}))
+  sub->add_option("--by", x->by, "vm, user, program, tenant or vgpu")
+      ->check(CLI::IsMember({"vm", "user", "program", "tenant", "vgpu"}))
       ->capture_default_str();
   auto* as_json = sub->add_flag("--json", x->as_json, "print JSON");
   sub->add_flag("--csv", x->as_csv, "print CSV, for spreadsheets")
