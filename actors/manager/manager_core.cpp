@@ -144,6 +144,8 @@ void manager_core::dispatch(const std::string& peer,
     moves_.worker_prepared(nodes_.registered(peer), x);
   } else if constexpr (std::is_same_v<T, control::status_request>) {
     tell_status_(peer, from.request, report_.view(confined_to(from)));
+  } else if constexpr (std::is_same_v<T, control::audit_request>) {
+    tell_audit(peer, from, x);
   } else if constexpr (std::is_same_v<T, control::shutdown>) {
     shut_down(peer, from);
   } else if constexpr (std::is_same_v<T, control::refusal>) {
@@ -158,6 +160,21 @@ void manager_core::dispatch(const std::string& peer,
                   {fault_kind::unsupported, std::string{"a manager takes no "} +
                                                 control::name_of(from.body)});
   }
+}
+
+/// Answers with records of the audit log.
+void manager_core::tell_audit(const std::string& peer,
+                              const control::envelope& from,
+                              const control::audit_request& x) {
+  if (!options_.audit)
+    return out_.refuse(peer, from,
+                       {fault_kind::missing,
+                        "this manager keeps no audit log; one that was started "
+                        "by itself or by `vgpu up` does"});
+  const auto& head = options_.audit->head();
+  out_.answer(
+      peer, from.request,
+      control::audit{options_.audit->after(x.after), head.number, head.digest});
 }
 
 /// Handles a node that leaves, or a command that ends this manager.

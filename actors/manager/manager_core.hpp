@@ -90,6 +90,8 @@ private:
   template <class T>
   void dispatch(const std::string& peer, const control::envelope& from,
                 const T& x);
+  void tell_audit(const std::string& peer, const control::envelope& from,
+                  const control::audit_request& x);
   void shut_down(const std::string& peer, const control::envelope& from);
   void note_idleness();
   void ask_for_ticks();

@@ -107,7 +107,12 @@ struct Envelope {
     removeTenant @46 :RemoveTenant;
     tenantsRequest @47 :Void;
     tenants @48 :Tenants;
+
+    # command -> manager, and back
+    auditRequest @50 :AuditRequest;
+    audit @51 :Audit;
   }
+  unused49 @49 :Void;
 }
 
 struct Refusal {
@@ -648,6 +653,20 @@ struct Tenant {
 }
 struct Tenants {
   tenants @0 :List(Tenant);
+}
+
+# -- the audit log
+# --------------------------------------------------------------
+
+struct AuditRequest {
+  after @0 :UInt64;
+  # Only records with a greater number.
+}
+struct Audit {
+  lines @0 :List(Text);
+  head @1 :UInt64;
+  digest @2 :Text;
+  # The last record of the log.
 }
 
 # -- accounts

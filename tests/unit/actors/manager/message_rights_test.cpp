@@ -132,7 +132,8 @@ BOOST_AUTO_TEST_CASE(the_table_is_as_it_was_decided) {
       {"command",
        all + " injectFault statusRequest eventsRequest shutdown setVgpu "
              "setPolicy suspendVgpu resumeVgpu migrateVgpu drainNode "
-             "usageRequest setTenant removeTenant tenantsRequest"},
+             "usageRequest setTenant removeTenant tenantsRequest "
+             "auditRequest"},
       // Besides what its programs say. It is about its own sessions alone.
       {"tenant", "statusRequest eventsRequest setVgpu suspendVgpu resumeVgpu "
                  "migrateVgpu usageRequest tenantsRequest"},

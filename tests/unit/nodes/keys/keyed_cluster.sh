@@ -256,6 +256,48 @@ jq -e --arg endpoint "$endpoint" '.endpoint == $endpoint and
   fail "keys: $(<"$work/out")"
 ! grep -q secret "$work/out" || fail "a list shows a secret"
 
+# Who ordered what stands in the audit log, also after a manager's death.
+expect 1 as tenant "$bin/vgpu" audit
+told "does not allow"
+expect 2 as admin "$bin/vgpu" audit --verify --head 7
+expect 2 as admin "$bin/vgpu" audit --since tomorrow
+expect 0 as admin "$bin/vgpu" audit --verify
+last=$(tail -n 1 "$work/out")
+kill -KILL "$manager"
+wait "$manager" 2>/dev/null || true
+as owner "$bin/vgpu-manager" --listen "$endpoint" --run-dir "$work/run" \
+  2>>"$work/manager.log" &
+manager=$!
+until_true node_is alive
+expect 0 as admin "$bin/vgpu" audit --verify --head "$last"
+expect 0 as admin "$bin/vgpu" audit --since 1h --json
+jq -es --arg pat "$(jq -r .name "$work/tenant/login.json")" '
+  any(.order == "suspendVgpu" and .name == $pat and .role == "tenant" and
+    .tenant == "physics" and .outcome == "done" and .of) and
+  any(.order == "migrateVgpu" and .name == "bo" and .outcome == "refused") and
+  any(.order == "setTenant" and .name == "root" and .outcome == "done") and
+  any(.order == "enroll" and .object == "key of a" and .role == "token") and
+  all(.proved or .outcome == "noted")' "$work/out" >/dev/null ||
+  fail "audit: $(<"$work/out")"
+expect 0 as admin "$bin/vgpu" audit --principal bo
+! grep -qE "root|physics" "$work/out" || fail "audit: $(<"$work/out")"
+
+# The files prove themselves, and tell where somebody was at them.
+log=$work/run/manager.store.audit
+cp "$log" "$work/copy"
+cp "$log.head" "$work/copy.head"
+expect 0 "$bin/vgpu" audit --verify --file "$work/copy" --head "$last"
+altered() { # SED-SCRIPT REGEX
+  sed "$1" "$log" >"$work/copy"
+  expect 4 "$bin/vgpu" audit --verify --file "$work/copy"
+  told "$2"
+}
+altered '4s/"order"/"0rder"/' "record 4 does not match its digest"
+altered 5d "record 5 is missing"
+altered '3{h;d};4G' "record 4 comes after record 2|record 3 is missing"
+altered '$d' "its end was cut off"
+altered '$s/....$//' "does not match its digest|is no record"
+
 # Revoked keys are out.
 expect 0 as owner "$bin/vgpu" keys revoke a
 until_true node_is lost
