@@ -178,6 +178,8 @@ void take(self_ptr self, const link_event& event, time_point now) {
   auto& st = self->state;
   if (event.what == link_event::kind::looked && st.core)
     st.core->on_looked(now);
+  if (event.what == link_event::kind::revoked && st.core)
+    st.core->on_revoked(now);
   if (event.what != link_event::kind::down)
     return;
   st.greeted.erase(event.peer);

@@ -95,6 +95,7 @@ void manager_core::restore() {
     for (auto id : numbers_.begin())
       accounts_.close_forgotten(id);
   lifecycle_.restore();
+  lifecycle_.end_revoked(); // since the former manager
   if (numbers_.has_given_numbers() || out_.last_event() != 0)
     numbers_.note_earlier_life();
   auto with = " with " + std::to_string(state_.sessions.size()) +
@@ -197,6 +198,12 @@ void manager_core::on_gone(const std::string& peer, time_point now) {
   if (*role == control::role::client)
     lifecycle_.client_gone(peer);
   nodes_.connection_gone(peer);
+}
+
+void manager_core::on_revoked(time_point now) {
+  clock_.advance(now);
+  lifecycle_.end_revoked();
+  ask_for_ticks();
 }
 
 // -- time ---------------------------------------------------------------------

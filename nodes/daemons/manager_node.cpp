@@ -235,8 +235,10 @@ int serve(options x) {
   auto how = options_of(x, link->endpoint, *placement);
   how.audit = std::move(*trail);
   how.insecure_network = leaves_host(x.listen) && !*keys;
-  if (*keys)
+  if (*keys) {
     how.enroll = (*keys)->enroller();
+    how.permitted = (*keys)->link()->permitted;
+  }
   auto brain =
       spawn_manager(system, x, std::move(how),
                     std::shared_ptr<store>{std::move(*kept)}, link->actor);

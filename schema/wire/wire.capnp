@@ -22,6 +22,8 @@ struct Envelope {
   # answer is due.
   version @2 :UInt16 = 1;
 
+  unused49 @49 :Void;
+
   union {
     refusal @3 :Refusal;
     hello @4 :Hello;
@@ -112,7 +114,6 @@ struct Envelope {
     auditRequest @50 :AuditRequest;
     audit @51 :Audit;
   }
-  unused49 @49 :Void;
 }
 
 struct Refusal {

@@ -1,6 +1,7 @@
 #include "actors/manager/cluster/audit_log.hpp"
 
 #include "actors/link/log.hpp"
+#include "actors/manager/cluster/whole_write.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -32,18 +33,6 @@ fault trouble(const std::string& path, const char* what) {
   return {fault_kind::system, "audit log " + path + ": cannot " + what + ": " +
                                   std::strerror(errno) +
                                   "; check the path and its permissions"};
-}
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    auto n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
 }
 
 /// Takes a line, and whether its end was written.

@@ -67,6 +67,8 @@ struct manager_options {
   /// Permits the key of a newcomer, whom the principal names. Null: the manager
   /// has no keys.
   std::function<status(const principal&, const control::enroll&)> enroll;
+  /// Holds who may connect; null: the manager has no keys.
+  std::shared_ptr<const permitted_keys> permitted;
   /// Keeps who ordered what; null: nobody does.
   std::shared_ptr<audit_log> audit;
   /// Returns secret random numbers, for tokens and the incarnation.

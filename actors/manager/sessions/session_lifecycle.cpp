@@ -181,6 +181,17 @@ void session_lifecycle::client_gone(const std::string& peer) {
     }
 }
 
+void session_lifecycle::end_revoked() {
+  if (!options_.permitted)
+    return;
+  std::vector<session_id> revoked;
+  for (const auto& [id, x] : state_.sessions)
+    if (!x.client_key.empty() && !options_.permitted->find(x.client_key))
+      revoked.push_back(id);
+  for (auto id : revoked)
+    end(id, "the key of its client was revoked");
+}
+
 /// Ends what the client asks for anew. A name alone proves nothing, so sessions
 /// with a lease wait until somebody adopts them with their token.
 void session_lifecycle::client_back(const std::string& name) {

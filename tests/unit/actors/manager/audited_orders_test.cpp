@@ -54,24 +54,13 @@ struct audited_cluster : test::keyed_cluster {
   }
 };
 
-/// Returns each message once, in the order of the table.
-std::vector<body> every_message() {
-  std::vector<body> out;
-  std::apply(
-      [&](const auto&... row) {
-        (out.emplace_back(typename std::decay_t<decltype(row)>::type{}), ...);
-      },
-      messages);
-  return out;
-}
-
 } // namespace
 
 BOOST_FIXTURE_TEST_SUITE(audited_orders, audited_cluster)
 
 BOOST_AUTO_TEST_CASE(exactly_the_orders_of_the_table_are_written_down) {
   std::set<std::string> orders;
-  for (const auto& what : every_message()) {
+  for (const auto& what : test::each_message()) {
     audited_cluster fresh;
     auto asks =
         senders_of(what).newcomer_key != scope::none ? of_token : of_root;

@@ -12,6 +12,7 @@
 
 using namespace vgpu;
 using namespace vgpu::control;
+using test::each_message;
 using test::take;
 
 namespace {
@@ -45,17 +46,6 @@ const speaker everybody[] = {
     {"a newcomer's key", of_kind(principal::kind::newcomer), role::client,
      "client/h"},
 };
-
-/// Returns each message once, in the order of the table.
-std::vector<body> each_message() {
-  std::vector<body> out;
-  std::apply(
-      [&](const auto&... row) {
-        (out.emplace_back(typename std::decay_t<decltype(row)>::type{}), ...);
-      },
-      messages);
-  return out;
-}
 
 scope key_scope(const senders& by, principal::kind x) {
   return x == principal::kind::node     ? by.node_key

@@ -298,6 +298,25 @@ altered '3{h;d};4G' "record 4 comes after record 2|record 3 is missing"
 altered '$d' "its end was cut off"
 altered '$s/....$//' "does not match its digest|is no record"
 
+# A revoked key's programs have no worker any more. It does not wait until its
+# client would have had time to come back.
+VGPU_TRANSPORT=forwarded as tenant "$bin/vgpu" run -- "$heat" 60 96 20 30000 \
+  >"$work/revoked" 2>"$work/program.log" &
+revoked=$!
+until_true worker
+pid=$(<"$work/out")
+expect 0 as owner "$bin/vgpu" keys revoke \
+  "$(jq -r .name "$work/tenant/login.json")"
+is_over() {
+  as admin "$bin/vgpu" events --json | jq -es 'flatten | any(
+    .kind == "session-closed" and (.text | test("was revoked")))'
+}
+until_true is_over
+has_ended() { ! kill -0 "$pid"; }
+until_true has_ended
+kill "$revoked"
+wait "$revoked" 2>/dev/null || true
+
 # Revoked keys are out.
 expect 0 as owner "$bin/vgpu" keys revoke a
 until_true node_is lost
