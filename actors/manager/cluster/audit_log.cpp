@@ -124,28 +124,35 @@ result<std::unique_ptr<audit_log>> audit_log::open(std::string path, double now,
   std::unique_ptr<audit_log> out{new audit_log{std::move(path), bounds}};
   if (auto opened = out->open_file(); !opened)
     return opened.why();
-  out->head_fd_ =
-      unique_fd{::open(path_of_head(out->path_).c_str(),
-                       O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
-  if (!out->head_fd_)
+  out->head_fd_ = ::open(path_of_head(out->path_).c_str(),
+                         O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (out->head_fd_ < 0)
     return trouble(path_of_head(out->path_), "open it");
   auto found = out->take_up();
   out->add(note(now, found.empty() ? "a manager begins" : found));
   return out;
 }
 
+audit_log::~audit_log() {
+  for (auto fd : {fd_, head_fd_})
+    if (fd >= 0)
+      ::close(fd);
+}
+
+/// Opens and locks the newest file, in place of the one that it was.
 status audit_log::open_file() {
-  fd_ = unique_fd{::open(path_.c_str(),
-                         O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND | O_NOFOLLOW,
-                         0600)};
-  if (!fd_)
+  if (fd_ >= 0)
+    ::close(fd_);
+  fd_ = ::open(path_.c_str(),
+               O_RDWR | O_CREAT | O_CLOEXEC | O_APPEND | O_NOFOLLOW, 0600);
+  if (fd_ < 0)
     return trouble(path_, "open it");
-  if (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0)
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0)
     return fault{fault_kind::system, "audit log " + path_ +
                                          ": another manager uses it; give each "
                                          "its own --audit or --run-dir"};
-  size_ = static_cast<std::uint64_t>(
-      std::max<off_t>(::lseek(fd_.get(), 0, SEEK_END), 0));
+  size_ =
+      static_cast<std::uint64_t>(std::max<off_t>(::lseek(fd_, 0, SEEK_END), 0));
   return {};
 }
 
@@ -178,15 +185,15 @@ std::string audit_log::take_up() {
                  std::to_string(kept->number) + ": its end was cut off";
     // The chain goes on where it was, so that everybody finds the gap.
     head_ = *kept;
-    if (!torn.empty())
-      (void)write_all(fd_.get(), "\n");
+    if (!torn.empty() && newest == 0 && write_all(fd_, "\n"))
+      ++size_;
     return found;
   }
   if (torn.empty() || newest != 0)
     return {};
   // Nobody was answered on the strength of it: its manager died in the middle.
   size_ -= std::min<std::uint64_t>(torn.size(), size_);
-  if (::ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0)
+  if (::ftruncate(fd_, static_cast<off_t>(size_)) != 0)
     return "the last record is not whole";
   return "a manager begins; " + std::to_string(torn.size()) +
          " bytes of a record that was not finished were removed";
@@ -216,14 +223,14 @@ std::uint64_t audit_log::add(audit_record x) {
 void audit_log::flush() {
   if (size_ != 0 && size_ + waiting_.size() > bounds_.file_bytes)
     rotate();
-  if (!fd_)
+  if (fd_ < 0)
     (void)open_file();
-  if (!fd_ || !write_all(fd_.get(), waiting_)) {
+  if (fd_ < 0 || !write_all(fd_, waiting_)) {
     if (!std::exchange(complained_, true))
       spdlog::error("audit log {}: cannot write it: {}; records are kept until "
                     "there is room",
                     path_, std::strerror(errno));
-    if (fd_ && ::ftruncate(fd_.get(), static_cast<off_t>(size_)) != 0)
+    if (fd_ >= 0 && ::ftruncate(fd_, static_cast<off_t>(size_)) != 0)
       spdlog::error("audit log {}: a record is not whole", path_);
     return;
   }
@@ -262,7 +269,7 @@ void audit_log::write_head() {
   // Of one length always, so that nothing of a former one remains.
   constexpr std::size_t length = 20 + 1 + 64 + 1;
   text.insert(0, length - std::min(length, text.size()), ' ');
-  if (::pwrite(head_fd_.get(), text.data(), text.size(), 0) !=
+  if (::pwrite(head_fd_, text.data(), text.size(), 0) !=
       static_cast<ssize_t>(text.size()))
     spdlog::error("audit log {}: cannot write its head: {}", path_,
                   std::strerror(errno));

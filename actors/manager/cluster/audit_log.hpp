@@ -3,7 +3,6 @@
 
 #include "actors/records/audit_chain.hpp"
 #include "schema/base/fault.hpp"
-#include "schema/log/session_area.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace vgpu {
@@ -46,6 +46,7 @@ public:
   static result<std::unique_ptr<audit_log>> open(std::string path, double now,
                                                  audit_bounds bounds = {});
 
+  ~audit_log();
   audit_log(const audit_log&) = delete;
   audit_log& operator=(const audit_log&) = delete;
 
@@ -68,8 +69,8 @@ private:
 
   std::string path_;
   audit_bounds bounds_;
-  unique_fd fd_;
-  unique_fd head_fd_;
+  int fd_ = -1;
+  int head_fd_ = -1;
   std::uint64_t size_ = 0; // bytes in the newest file
   audit_head head_;
   std::string waiting_;
