@@ -136,10 +136,10 @@ std::vector<body> one_of_each() {
       set_tenant{"t", true, {1, 2, 0.5, 3, -4}, true, true, true, true, true},
       remove_tenant{"t", true},
       tenants_request{},
-      audit_request{17},
-      audit{{"1 ab {}", "2 cd {}"}, 2, "cd"},
       tenants{
           {tenant{}, tenant{"t", true, {1, 2, 0.5, 3, 4}, 5, 6, 7.5, 8, 9}}},
+      audit_request{17},
+      audit{{"1 ab {}", "2 cd {}"}, 2, "cd"},
   };
 }
 
