@@ -54,6 +54,15 @@ const senders& senders_of(const body& what) noexcept {
   return rows[what.index()];
 }
 
+bool is_order(const body& what) noexcept {
+  static constexpr auto rows = std::apply(
+      [](const auto&... row) {
+        return std::array<bool, message_count>{row.is_order...};
+      },
+      messages);
+  return rows[what.index()];
+}
+
 bool may_say(role as, const body& what) noexcept {
   return senders_of(what).has(as);
 }

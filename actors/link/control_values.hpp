@@ -225,6 +225,8 @@ struct event {
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
   double milliseconds = 0;
+  /// Names whose it is; empty: the cluster's. The manager writes it.
+  std::string tenant{};
   bool operator==(const event&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -239,6 +241,7 @@ struct event {
     f(x.calls, WIRE_MEMBER(Calls));
     f(x.bytes, WIRE_MEMBER(Bytes));
     f(x.milliseconds, WIRE_MEMBER(Milliseconds));
+    f(x.tenant, WIRE_MEMBER(Tenant));
   }
 };
 

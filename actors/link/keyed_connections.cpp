@@ -59,9 +59,9 @@ void keyed_connections::look() noexcept {
   revoked_ = true;
 }
 
-void keyed_connections::end_revoked() {
+bool keyed_connections::end_revoked() {
   if (!std::exchange(revoked_, false))
-    return;
+    return false;
   for (auto i = here_.begin(); i != here_.end();) {
     auto& x = i->second;
     auto now = permitted_->find(x.key);
@@ -74,6 +74,7 @@ void keyed_connections::end_revoked() {
                    printable(x.who->name));
     i = end(i);
   }
+  return true;
 }
 
 keyed_connections::connections::iterator

@@ -123,6 +123,8 @@ void take(choosing_ptr self, const link_event& event) {
       tell(self, link_event::kind::looked);
     self->state.looks = false;
     return;
+  case link_event::kind::revoked:
+    return; // its links connect, and have no keys of others
   }
 }
 

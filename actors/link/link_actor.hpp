@@ -45,6 +45,9 @@ struct link_event {
     /// Everything that had arrived when the consumer asked to look was passed
     /// on. `peer` is empty.
     looked,
+    /// Keys were revoked, and the connections of their peers end. A binding link
+    /// reports it. `peer` is empty.
+    revoked,
   };
   kind what = kind::up;
   std::string peer;

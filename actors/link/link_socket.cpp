@@ -535,8 +535,8 @@ std::vector<link_event> link_socket::connection_changes() {
     else if (!binds_ && event == ZMQ_EVENT_CONNECT_RETRIED)
       out.push_back({link_event::kind::unreachable, endpoint_});
   }
-  if (keyed_)
-    keyed_->end_revoked();
+  if (keyed_ && keyed_->end_revoked())
+    out.push_back({link_event::kind::revoked, {}});
   end_connections(ended, out);
   probe_doubted(out);
   silent_.end_overdue(clock::now());

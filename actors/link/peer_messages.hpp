@@ -147,6 +147,30 @@ struct enroll {
   }
 };
 
+/// Asks for records of the audit log after one of them.
+struct audit_request {
+  std::uint64_t after = 0;
+  bool operator==(const audit_request&) const = default;
+
+  static void fields(auto& x, auto&& f) { f(x.after, WIRE_MEMBER(After)); }
+};
+
+/// Holds lines of the audit log, oldest first, as they are in its files, and
+/// the last record that the manager has written. Nobody need believe them: the
+/// lines prove themselves (audit_chain.hpp).
+struct audit {
+  std::vector<std::string> lines;
+  std::uint64_t head = 0;
+  std::string digest;
+  bool operator==(const audit&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.lines, WIRE_MEMBER(Lines));
+    f(x.head, WIRE_MEMBER(Head));
+    f(x.digest, WIRE_MEMBER(Digest));
+  }
+};
+
 /// Asks for the use by VM, user, program or vGPU. The answer is status_text.
 struct usage_request {
   double since = 0; // seconds since 1970; 0: everything

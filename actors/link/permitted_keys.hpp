@@ -2,7 +2,9 @@
 #pragma once
 
 #include "actors/link/doorbell.hpp"
+#include "schema/base/enum_names.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -37,6 +39,18 @@ struct principal {
   std::string key{};
   bool operator==(const principal&) const = default;
 };
+
+/// Counts the kinds of principals.
+inline constexpr std::size_t principal_kinds =
+    static_cast<std::size_t>(principal::kind::newcomer) + 1;
+
+inline constexpr enum_names<principal::kind, principal_kinds> principal_names{{
+    {principal::kind::node, "node"},
+    {principal::kind::tenant, "tenant"},
+    {principal::kind::admin, "admin"},
+    {principal::kind::newcomer, "token"},
+}};
+static_assert(is_complete(principal_names, principal::kind::newcomer));
 
 /// Returns whether the name may be a principal's or a tenant's: 1 to 64
 /// letters, digits, and - _ . @

@@ -44,11 +44,6 @@ struct acquire {
   control::specification specification;
   control::program program;
   std::uint32_t waited_ms = 0; // time since the first request
-  /// Holds the key that the client's connection proved. It does not travel: the
-  /// manager that heard the connection writes it.
-  std::string proven_key{};
-  /// Names the tenant of that key, in the same way; empty: there was no key.
-  std::string proven_tenant{};
   bool operator==(const acquire&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -75,8 +70,6 @@ struct adopt {
   /// no state.
   bool process_checkpointed = false;
   memory_turns turns{};
-  std::string proven_key{};    // as in acquire
-  std::string proven_tenant{}; // as in acquire
   bool operator==(const adopt&) const = default;
 
   static void fields(auto& x, auto&& f) {

@@ -21,6 +21,7 @@ namespace {
 using self_ptr = manager_actor::stateful_pointer<manager_state>;
 
 void send(self_ptr self, const std::string& peer, control::envelope what) {
+  self->state.trail.told(peer, what);
   self->send(self->state.link,
              std::make_shared<const outgoing>(outgoing{peer, std::move(what)}));
 }
@@ -158,20 +159,27 @@ void enroll(self_ptr self, const incoming& in, const control::enroll& x) {
 
 /// Takes a message in the name of whom the sender's key names, if it has one.
 void take(self_ptr self, const incoming& in, time_point now) {
-  if (!in.who)
-    return take(self, in.peer, in.what, now);
-  auto what = as_principal(*in.who, in.what);
-  if (!what)
+  auto& trail = self->state.trail;
+  auto what = in.who ? as_principal(in.who, in.what)
+                     : result<control::envelope>{in.what};
+  if (!what) {
+    trail.refused(in.what, in.who, what.why().what);
     return refuse(self, in, what.why());
-  if (auto* x = std::get_if<control::enroll>(&what->body))
-    return enroll(self, in, *x);
-  take(self, in.peer, *what, now);
+  }
+  trail.begin(in.peer, *what);
+  if (auto* x = std::get_if<control::enroll>(&what->body); x && in.who)
+    enroll(self, in, *x);
+  else
+    take(self, in.peer, *what, now);
+  trail.end();
 }
 
 void take(self_ptr self, const link_event& event, time_point now) {
   auto& st = self->state;
   if (event.what == link_event::kind::looked && st.core)
     st.core->on_looked(now);
+  if (event.what == link_event::kind::revoked && st.core)
+    st.core->on_revoked(now);
   if (event.what != link_event::kind::down)
     return;
   st.greeted.erase(event.peer);
@@ -249,6 +257,7 @@ void prepare(self_ptr self, manager_options options,
              std::shared_ptr<store> kept, link_actor link) {
   auto& st = self->state;
   st.options = std::move(options);
+  st.trail = {st.options.audit, st.options.wall_time};
   st.kept = std::move(kept);
   st.link = std::move(link);
   st.writer = self->spawn<caf::linked>(status_writer, st.link);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "actors/link/log_limit.hpp"
+#include "actors/manager/cluster/audit_trail.hpp"
 #include "actors/manager/election/election.hpp"
 #include "actors/manager/election/etcd_access.hpp"
 #include "actors/manager/manager_actor.hpp"
@@ -46,6 +47,8 @@ struct manager_state {
   std::map<std::string, control::envelope> greeted;
   std::optional<time_point> armed;
   log_limit refused;
+  /// Writes who ordered what.
+  audit_trail trail;
   time_point started;
 };
 

@@ -1,6 +1,7 @@
 #include "actors/manager/manager_core.hpp"
 
 #include "actors/link/log.hpp"
+#include "actors/manager/cluster/key_rights.hpp"
 #include "policies/lifecycle/restart.hpp"
 
 #include <chrono>
@@ -95,6 +96,7 @@ void manager_core::restore() {
     for (auto id : numbers_.begin())
       accounts_.close_forgotten(id);
   lifecycle_.restore();
+  lifecycle_.end_revoked(); // since the former manager
   if (numbers_.has_given_numbers() || out_.last_event() != 0)
     numbers_.note_earlier_life();
   auto with = " with " + std::to_string(state_.sessions.size()) +
@@ -145,7 +147,9 @@ void manager_core::dispatch(const std::string& peer,
   } else if constexpr (std::is_same_v<T, control::worker_prepared>) {
     moves_.worker_prepared(nodes_.registered(peer), x);
   } else if constexpr (std::is_same_v<T, control::status_request>) {
-    tell_status_(peer, from.request, report_.view());
+    tell_status_(peer, from.request, report_.view(confined_to(from)));
+  } else if constexpr (std::is_same_v<T, control::audit_request>) {
+    tell_audit(peer, from, x);
   } else if constexpr (std::is_same_v<T, control::shutdown>) {
     shut_down(peer, from);
   } else if constexpr (std::is_same_v<T, control::refusal>) {
@@ -160,6 +164,21 @@ void manager_core::dispatch(const std::string& peer,
                   {fault_kind::unsupported, std::string{"a manager takes no "} +
                                                 control::name_of(from.body)});
   }
+}
+
+/// Answers with records of the audit log.
+void manager_core::tell_audit(const std::string& peer,
+                              const control::envelope& from,
+                              const control::audit_request& x) {
+  if (!options_.audit)
+    return out_.refuse(peer, from,
+                       {fault_kind::missing,
+                        "this manager keeps no audit log; one that was started "
+                        "by itself or by `vgpu up` does"});
+  const auto& head = options_.audit->head();
+  out_.answer(
+      peer, from.request,
+      control::audit{options_.audit->after(x.after), head.number, head.digest});
 }
 
 /// Handles a node that leaves, or a command that ends this manager.
@@ -182,6 +201,12 @@ void manager_core::on_gone(const std::string& peer, time_point now) {
   if (*role == control::role::client)
     lifecycle_.client_gone(peer);
   nodes_.connection_gone(peer);
+}
+
+void manager_core::on_revoked(time_point now) {
+  clock_.advance(now);
+  lifecycle_.end_revoked();
+  ask_for_ticks();
 }
 
 // -- time ---------------------------------------------------------------------

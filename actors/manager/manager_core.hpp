@@ -58,6 +58,8 @@ public:
   /// Returns true once where the caller must have the link pass on all that has
   /// arrived, and call on_looked() after it.
   bool wants_look() noexcept { return nodes_.wants_look(); }
+  /// Ends the sessions of clients whose keys are not permitted any more.
+  void on_revoked(time_point now);
   /// Judges those whose messages would have been passed on by now.
   void on_looked(time_point now);
   /// Returns when the next tick is due at the latest; unset: none is due.
@@ -90,6 +92,8 @@ private:
   template <class T>
   void dispatch(const std::string& peer, const control::envelope& from,
                 const T& x);
+  void tell_audit(const std::string& peer, const control::envelope& from,
+                  const control::audit_request& x);
   void shut_down(const std::string& peer, const control::envelope& from);
   void note_idleness();
   void ask_for_ticks();

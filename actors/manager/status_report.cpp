@@ -152,7 +152,8 @@ status_report::status_report(const manager_options& options,
     : options_(options), clock_(clock), state_(state), out_(out),
       accounts_(books), numbers_(numbers), peers_(peers) {}
 
-status_view_ptr status_report::view() const {
+status_view_ptr
+status_report::view(const std::optional<std::string>& only) const {
   status_view out;
   out.endpoint = options_.endpoint;
   out.insecure_network = options_.insecure_network;
@@ -162,12 +163,19 @@ status_view_ptr status_report::view() const {
   out.nodes_may_come = numbers_.nodes_may_come();
   out.uptime =
       std::chrono::duration<double>(clock_.now() - clock_.started()).count();
-  out.last_event = out_.last_event();
-  for (const auto& [name, node] : state_.nodes)
+  if (!only) {
+    out.last_event = out_.last_event();
+    out.pid = static_cast<std::uint32_t>(::getpid());
+    out.sessions.reserve(state_.sessions.size());
+  }
+  for (const auto& [name, node] : state_.nodes) {
     out.nodes.push_back(copy_of(node));
-  out.sessions.reserve(state_.sessions.size());
+    if (only)
+      out.nodes.back().pid = 0;
+  }
   for (const auto& [id, x] : state_.sessions)
-    out.sessions.emplace_back(x, accounts_.of(id));
+    if (!only || tenant_of(x.tenant) == *only)
+      out.sessions.emplace_back(x, accounts_.of(id));
   return std::make_shared<const status_view>(std::move(out));
 }
 
@@ -180,7 +188,7 @@ std::string to_json(const status_view& x) {
                     {"leads", true},
                     {"term", x.term},
                     {"nodes_may_come", x.nodes_may_come},
-                    {"pid", ::getpid()},
+                    {"pid", x.pid},
                     {"uptime", x.uptime},
                     {"events", x.last_event}}},
                   {"nodes", describe_nodes(x)},

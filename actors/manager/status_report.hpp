@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,7 @@ struct status_view {
   bool nodes_may_come = false;
   double uptime = 0; // seconds
   std::uint64_t last_event = 0;
+  std::uint32_t pid = 0;
   std::vector<status_node> nodes;
   /// Holds the sessions in the order of their numbers, with their accounts.
   std::vector<std::pair<session_record, control::usage>> sessions;
@@ -71,7 +73,10 @@ public:
   status_report(const status_report&) = delete;
   status_report& operator=(const status_report&) = delete;
 
-  status_view_ptr view() const;
+  /// Copies all, or what a tenant may see: its own sessions, and of nodes and
+  /// the manager what it needs to choose a node.
+  status_view_ptr
+  view(const std::optional<std::string>& only = std::nullopt) const;
 
 private:
   const manager_options& options_;

@@ -215,6 +215,9 @@ struct session_record {
   /// Names whose quota it counts against; empty: an earlier release kept it,
   /// and the next client that adopts it tells.
   std::string tenant;
+  /// Holds the key that the client proved, by which its worker knows the client;
+  /// empty: it proved none.
+  std::string client_key;
   /// Says why it has its place or waits for one.
   std::string reason = "first";
   bool had_lease = false;
@@ -232,9 +235,6 @@ struct session_record {
   bool adopted = false;
   /// Names the client's connection; empty: there is none.
   std::string client_peer;
-  /// Holds the key that the client proved on it, by which its worker knows the
-  /// client; empty: it proved none.
-  std::string client_key;
   /// Says when it ends unless its client comes back.
   std::optional<time_point> orphan_until;
   /// Holds the number of the client's unanswered acquire or adopt.

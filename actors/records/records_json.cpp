@@ -93,6 +93,8 @@ json to_json(const control::event& x) {
     out["bytes"] = x.bytes;
   if (x.milliseconds != 0)
     out["milliseconds"] = x.milliseconds;
+  if (!x.tenant.empty())
+    out["tenant"] = x.tenant;
   return out;
 }
 
@@ -109,6 +111,7 @@ control::event event_from_json(const json& x) {
   out.calls = x.value("calls", std::uint64_t{0});
   out.bytes = x.value("bytes", std::uint64_t{0});
   out.milliseconds = x.value("milliseconds", 0.0);
+  out.tenant = x.value("tenant", std::string{});
   return out;
 }
 
@@ -134,6 +137,7 @@ json to_json(const session_record& x) {
           {"largest_quota", x.largest_quota},
           {"client", x.client},
           {"tenant", x.tenant},
+          {"client_key", x.client_key},
           {"reason", x.reason},
           {"had_lease", x.had_lease},
           {"held", x.held},
@@ -159,6 +163,7 @@ session_record session_from_json(const json& x) {
   out.largest_quota = x.value("largest_quota", out.quota);
   out.client = x.at("client");
   out.tenant = x.value("tenant", std::string{});
+  out.client_key = x.value("client_key", std::string{});
   out.reason = x.at("reason");
   out.had_lease = x.at("had_lease");
   out.held = x.value("held", false);

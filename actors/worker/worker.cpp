@@ -115,6 +115,7 @@ void take(self_ptr self, const link_event& change) {
     return;
   case link_event::kind::overrun:
   case link_event::kind::looked:
+  case link_event::kind::revoked:
     return;
   }
 }

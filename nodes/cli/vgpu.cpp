@@ -71,7 +71,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "`vgpu COMMAND --help` shows its options and examples.\n"
-      "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 no manager answers;\n"
+      "Exit codes: 0 success, 1 failure, 2 wrong usage, 3 no manager answers, "
+      "4 a broken audit log;\n"
       "`vgpu run` and `trace` return that of their program (126: cannot be "
       "run, 127: not "
       "found).");
@@ -86,6 +87,7 @@ int main(int argc, char** argv) {
   add_usage_command(app, todo);
   add_key_commands(app, todo);
   add_tenant_command(app, todo);
+  add_audit_command(app, todo);
   add_coverage_command(app, todo);
   add_simulate_command(app, todo);
   try {

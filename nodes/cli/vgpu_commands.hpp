@@ -22,6 +22,8 @@ enum exit_code : int {
   wrong_usage = 2,
   /// No manager answers.
   no_manager = 3,
+  /// The audit log is not as it was written.
+  chain_broken = 4,
   cannot_run = 126,
   not_found = 127,
 };
@@ -64,6 +66,7 @@ void add_movement_commands(CLI::App& app, job& todo); // suspend, migrate, ...
 void add_usage_command(CLI::App& app, job& todo);
 void add_key_commands(CLI::App& app, job& todo); // keys, token, node, login
 void add_tenant_command(CLI::App& app, job& todo);
+void add_audit_command(CLI::App& app, job& todo);
 void add_coverage_command(CLI::App& app, job& todo);
 void add_simulate_command(CLI::App& app, job& todo);
 void add_run_command(CLI::App& app, job& todo,

@@ -315,9 +315,7 @@ int run(run_options& x) {
   }
   if (named.empty())
     return run_embedded(x, path);
-  // A tenant's program learns by its first call what the manager refuses.
-  auto may_ask = !is_tenant_at(key_folder{}, named);
-  if (auto no = may_ask ? check_with_manager(named, what) : std::nullopt)
+  if (auto no = check_with_manager(named, what))
     return complain(run_name, no->what, no->code);
   set_environment(x, path, named);
   exec_program(path, x.command);

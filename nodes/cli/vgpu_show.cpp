@@ -40,9 +40,14 @@ std::string text(const json& x) {
 
 // -- status -------------------------------------------------------------------
 
+/// A tenant is told of no processes but those of its own sessions.
+std::string process_text(const json& pid) {
+  return pid == 0u ? std::string{} : "  process " + pid.dump();
+}
+
 void print_node(const json& node, bool detail) {
   std::cout << "node " << text(node.at("name")) << "  "
-            << text(node.at("state")) << "  process " << node.at("pid") << "\n";
+            << text(node.at("state")) << process_text(node.at("pid")) << "\n";
   // An older manager or node says nothing about it.
   if (node.value("insecure_network", false))
     std::cout << "  WARNING: its workers listen on a network without keys\n";
@@ -122,7 +127,7 @@ int status(const show_options& x) {
   std::cout << "manager at " << text(all.at("manager").at("endpoint"));
   if (all.at("manager").value("term", 0u) != 0)
     std::cout << "  leads, term " << all.at("manager").at("term");
-  std::cout << "  process " << all.at("manager").at("pid") << "  up "
+  std::cout << process_text(all.at("manager").at("pid")) << "  up "
             << static_cast<std::uint64_t>(
                    all.at("manager").at("uptime").get<double>())
             << " s\n";

@@ -26,6 +26,7 @@ struct options {
   std::string listen;
   std::string run_dir = default_run_dir();
   std::string store_path;
+  std::string audit_path;
   std::int64_t lost_after_ms = 500;
   std::int64_t reconnect_ms = 100;
   std::int64_t client_grace_ms = 5'000;
@@ -59,6 +60,9 @@ void describe(CLI::App& app, options& x) {
   app.add_option("--store", x.store_path,
                  "file that keeps its state across restarts (default: "
                  "manager.store in the run directory)");
+  app.add_option("--audit", x.audit_path,
+                 "file of the audit log, which names the principal of every "
+                 "order (default: the store's, with .audit)");
   app.add_option("--lost-after", x.lost_after_ms,
                  "milliseconds without a heartbeat after which a node is lost")
       ->check(CLI::Range(20, 3'600'000))
@@ -203,9 +207,14 @@ int serve(options x) {
     return complain(placement.why().what);
   if (x.store_path.empty())
     x.store_path = x.run_dir + "/manager.store";
+  if (x.audit_path.empty())
+    x.audit_path = x.store_path + ".audit";
   auto kept = store::open(x.store_path);
   if (!kept)
     return complain(kept.why().what);
+  auto trail = audit_log::open(x.audit_path, wall_time());
+  if (!trail)
+    return complain(trail.why().what);
   zmq::context_t zmq;
   auto keys = served_keys::open(zmq, key_folder{}, x.listen);
   if (!keys)
@@ -224,9 +233,12 @@ int serve(options x) {
   if (!link)
     return complain(link.why().what);
   auto how = options_of(x, link->endpoint, *placement);
+  how.audit = std::move(*trail);
   how.insecure_network = leaves_host(x.listen) && !*keys;
-  if (*keys)
+  if (*keys) {
     how.enroll = (*keys)->enroller();
+    how.permitted = (*keys)->link()->permitted;
+  }
   auto brain =
       spawn_manager(system, x, std::move(how),
                     std::shared_ptr<store>{std::move(*kept)}, link->actor);

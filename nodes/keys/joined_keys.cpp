@@ -166,18 +166,6 @@ result<std::string> manager_of_login(const key_folder& where) {
   return *joined ? (*joined)->endpoints : std::string{};
 }
 
-bool is_tenant_at(const key_folder& where, const std::string& endpoints) {
-  if (endpoints.find("tcp://") == endpoints.npos)
-    return false;
-  auto joined = read_joined_keys(where, login_key_file);
-  if (!joined || !*joined || (*joined)->is != principal::kind::tenant)
-    return false;
-  auto known = split_endpoints((*joined)->endpoints);
-  return std::ranges::all_of(split_endpoints(endpoints), [&](const auto& x) {
-    return std::ranges::find(known, x) != known.end();
-  });
-}
-
 status join_with(const token& by, const std::string& name,
                  const key_folder& where, const char* file,
                  milliseconds patience) {

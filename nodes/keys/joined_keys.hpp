@@ -48,10 +48,6 @@ keys_to_managers(const key_folder& where, const char* file,
 /// at none.
 result<std::string> manager_of_login(const key_folder& where);
 
-/// Returns whether the manager at these endpoints is that of this user's login,
-/// and takes the user for a tenant, who cannot ask it for its status.
-bool is_tenant_at(const key_folder& where, const std::string& endpoints);
-
 /// Makes a key, has the manager of the token permit it under the name, and
 /// writes the file. Replaces a former file. Fails where no manager with the
 /// token's key answers within `patience`.

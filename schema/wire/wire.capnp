@@ -22,6 +22,8 @@ struct Envelope {
   # answer is due.
   version @2 :UInt16 = 1;
 
+  unused49 @49 :Void;
+
   union {
     refusal @3 :Refusal;
     hello @4 :Hello;
@@ -107,6 +109,10 @@ struct Envelope {
     removeTenant @46 :RemoveTenant;
     tenantsRequest @47 :Void;
     tenants @48 :Tenants;
+
+    # command -> manager, and back
+    auditRequest @50 :AuditRequest;
+    audit @51 :Audit;
   }
 }
 
@@ -652,6 +658,20 @@ struct Tenants {
   tenants @0 :List(Tenant);
 }
 
+# -- the audit log
+# --------------------------------------------------------------
+
+struct AuditRequest {
+  after @0 :UInt64;
+  # Only records with a greater number.
+}
+struct Audit {
+  lines @0 :List(Text);
+  head @1 :UInt64;
+  digest @2 :Text;
+  # The last record of the log.
+}
+
 # -- accounts
 # -------------------------------------------------------------------
 
@@ -680,6 +700,8 @@ struct Event {
   calls @8 :UInt64;
   bytes @9 :UInt64;
   milliseconds @10 :Float64;
+  tenant @11 :Text;
+  # Whose session it is about. Empty: none's.
 }
 struct EventsRequest {
   after @0 :UInt64;

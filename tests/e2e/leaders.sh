@@ -88,7 +88,7 @@ stop_all() {
     # A killed process could not clean up.
     if kill -TERM "${pid_of[$name]}" 2>/dev/null && [[ $name != etcd ]]; then
       wait "${pid_of[$name]}" || fail "$name ended with $?"
-      find "$work/$name" -mindepth 1 ! -name manager.store >"$work/out/left"
+      find "$work/$name" -mindepth 1 ! -name "manager.store*" >"$work/out/left"
       [[ ! -s $work/out/left ]] || fail "$name leaves $(<"$work/out/left")"
     fi
     wait "${pid_of[$name]}" 2>/dev/null || true

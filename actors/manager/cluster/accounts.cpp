@@ -2,7 +2,9 @@
 
 #include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
+#include "actors/manager/cluster/key_rights.hpp"
 #include "actors/records/records_json.hpp"
+#include "actors/records/tenant_quota.hpp"
 
 #include <algorithm>
 #include <array>
@@ -26,8 +28,8 @@ constexpr auto former_reports_for = std::chrono::seconds{30};
 constexpr auto tolerance = std::chrono::seconds{30};
 constexpr std::size_t longest_label = 128;
 
-constexpr std::array<std::string_view, 4> account_kinds{"vm", "user", "program",
-                                                        "vgpu"};
+constexpr std::array<std::string_view, 5> account_kinds{"vm", "user", "program",
+                                                        "tenant", "vgpu"};
 
 std::string label(const std::string& x) {
   return printable(x).substr(0, longest_label);
@@ -54,8 +56,8 @@ accounts::~accounts() {
 }
 
 void accounts::open(const session_record& x) {
-  book_.open(x.id,
-             {x.vgpu, vm_of(x), label(x.program.user), label(x.program.name)});
+  book_.open(x.id, {x.vgpu, vm_of(x), label(x.program.user),
+                    label(x.program.name), tenant_of(x.tenant)});
   serve(x, clock_.now());
 }
 
@@ -165,16 +167,16 @@ void accounts::handle(const std::string& peer, const control::envelope& from,
   if (std::ranges::find(account_kinds, x.by) == account_kinds.end())
     return out_.refuse(
         peer, from,
-        {fault_kind::usage,
-         "usage by '" + printable(x.by) + "': give vm, user, program or vgpu"});
+        {fault_kind::usage, "usage by '" + printable(x.by) +
+                                "': give vm, user, program, tenant or vgpu"});
   if (!std::isfinite(x.since) || x.since < 0)
     return out_.refuse(
         peer, from,
         {fault_kind::usage, "usage since " + std::to_string(x.since) +
                                 ": give seconds since 1970, or 0"});
   out_.answer(peer, from.request,
-              control::status_text{
-                  to_line(book_.summary(x.since, x.by, wall_time_()))});
+              control::status_text{to_line(book_.summary(
+                  x.since, x.by, wall_time_(), confined_to(from)))});
 }
 
 } // namespace vgpu

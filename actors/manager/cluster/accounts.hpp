@@ -53,7 +53,7 @@ public:
   void note_ended(const std::string& node,
                   const std::vector<control::session_load>& ended);
 
-  /// Answers a question about use.
+  /// Answers a question about use. A tenant sees its own.
   void handle(const std::string& peer, const control::envelope& from,
               const control::usage_request& x);
   /// Returns usage_book::summary() by user, as a text.

@@ -1,6 +1,7 @@
 #include "actors/manager/cluster/cluster_state.hpp"
 
 #include "actors/link/printable.hpp"
+#include "actors/records/tenant_quota.hpp"
 #include "policies/placement/constraints.hpp"
 #include "policies/placement/placement.hpp"
 
@@ -68,18 +69,23 @@ policy::demand cluster_state::demand_of(const session_record& x) const {
   auto out = policy::demand_of(x.spec, x.program.host);
   out.previous = x.where;
   out.failing = x.failing;
+  // A tenant's session knows nothing of another's, whatever number its program
+  // names.
+  auto is_own = [tenant = tenant_of(x.tenant)](const session_record& other) {
+    return tenant_of(other.tenant) == tenant;
+  };
   // A group has one host, because its processes were started together.
   if (x.spec.group != 0)
     for (auto i = groups.lower_bound({x.spec.group, {}});
          i != groups.end() && i->first == x.spec.group; ++i)
       if (const auto& other = sessions.at(i->second);
-          other.id != x.id && other.placed() &&
+          other.id != x.id && other.placed() && is_own(other) &&
           other.program.host == x.program.host)
         out.affinity.push_back(other.where);
   if (!x.spec.beside && !x.spec.apart)
     return out;
   for (const auto& [id, other] : sessions) {
-    if (other.stage == session_stage::waiting || id == x.id)
+    if (other.stage == session_stage::waiting || id == x.id || !is_own(other))
       continue;
     if (x.spec.beside && other.vgpu == x.spec.beside)
       out.beside.push_back(other.where);

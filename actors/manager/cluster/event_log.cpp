@@ -1,6 +1,7 @@
 #include "actors/manager/cluster/event_log.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace vgpu {
 
@@ -16,17 +17,29 @@ void event_log::restore(std::deque<control::event> kept) {
   kept_ = std::move(kept);
   while (kept_.size() > capacity)
     kept_.pop_front();
-  last_ = kept_.empty() ? 0 : kept_.back().number;
+  last_ = served_ = kept_.empty() ? 0 : kept_.back().number;
 }
 
-std::vector<control::event> event_log::after(std::uint64_t after) const {
+namespace {
+
+bool is_for(const std::optional<std::string>& only, const control::event& x) {
+  return !only || x.tenant == *only;
+}
+
+} // namespace
+
+std::vector<control::event>
+event_log::after(std::uint64_t after,
+                 const std::optional<std::string>& only) const {
   auto first = std::upper_bound(kept_.begin(), kept_.end(), after,
                                 [](std::uint64_t number, const auto& event) {
                                   return number < event.number;
                                 });
-  auto count =
-      std::min(static_cast<std::size_t>(kept_.end() - first), most_at_once);
-  return {first, first + static_cast<std::ptrdiff_t>(count)};
+  std::vector<control::event> out;
+  for (; first != kept_.end() && out.size() < most_at_once; ++first)
+    if (is_for(only, *first))
+      out.push_back(*first);
+  return out;
 }
 
 bool event_log::wait(waiter who) {
@@ -38,8 +51,12 @@ bool event_log::wait(waiter who) {
 
 std::vector<event_log::waiter> event_log::take_served(policy::time_point now) {
   std::vector<waiter> out;
+  auto fresh = after(std::exchange(served_, last_), std::nullopt);
   std::erase_if(waiting_, [&](waiter& x) {
-    if (x.after >= last_ && now < x.until)
+    auto has_come = std::ranges::any_of(fresh, [&](const auto& event) {
+      return event.number > x.after && is_for(x.only, event);
+    });
+    if (!has_come && now < x.until)
       return false;
     out.push_back(std::move(x));
     return true;

@@ -26,6 +26,8 @@ public:
     std::uint64_t request = 0;
     std::uint64_t after = 0;
     policy::time_point until;
+    /// Names the tenant whose events it waits for; unset: for all.
+    std::optional<std::string> only{};
   };
 
   /// Gives `what` the next number and keeps it.
@@ -34,14 +36,16 @@ public:
   void restore(std::deque<control::event> kept);
 
   /// Returns the oldest events with a number above `after`, at most
-  /// most_at_once.
-  std::vector<control::event> after(std::uint64_t after) const;
+  /// most_at_once. With `only`, those of this tenant alone.
+  std::vector<control::event>
+  after(std::uint64_t after, const std::optional<std::string>& only) const;
   std::uint64_t last() const noexcept { return last_; }
 
-  /// Returns false when too many requests wait already.
+  /// Waits for an event that is added from now on. Returns false when too many
+  /// requests wait already.
   bool wait(waiter who);
-  /// Removes and returns the requests whose events have come, or whose time is
-  /// over.
+  /// Removes and returns the requests of which an event has come, or whose time
+  /// is over.
   std::vector<waiter> take_served(policy::time_point now);
   void drop(const std::string& peer);
   std::optional<policy::time_point> next_deadline() const;
@@ -49,6 +53,8 @@ public:
 private:
   std::deque<control::event> kept_;
   std::uint64_t last_ = 0;
+  /// Holds the number of the last event for which waiters were looked for.
+  std::uint64_t served_ = 0;
   std::vector<waiter> waiting_;
 };
 

@@ -3,6 +3,7 @@
 
 #include "actors/link/permitted_keys.hpp"
 #include "actors/link/protocol.hpp"
+#include "actors/manager/cluster/audit_log.hpp"
 #include "actors/manager/election/election.hpp"
 #include "policies/lifecycle/balance.hpp"
 #include "policies/lifecycle/liveness.hpp"
@@ -66,6 +67,10 @@ struct manager_options {
   /// Permits the key of a newcomer, whom the principal names. Null: the manager
   /// has no keys.
   std::function<status(const principal&, const control::enroll&)> enroll;
+  /// Holds who may connect; null: the manager has no keys.
+  std::shared_ptr<const permitted_keys> permitted;
+  /// Keeps who ordered what; null: nobody does.
+  std::shared_ptr<audit_log> audit;
   /// Returns secret random numbers, for tokens and the incarnation.
   std::function<std::uint64_t()> random;
   /// Returns the seconds since 1970.

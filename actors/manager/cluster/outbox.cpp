@@ -2,7 +2,9 @@
 
 #include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
+#include "actors/manager/cluster/key_rights.hpp"
 #include "actors/manager/cluster/peer_registry.hpp"
+#include "actors/records/tenant_quota.hpp"
 #include "schema/base/cuda_fault.hpp"
 
 #include <algorithm>
@@ -20,7 +22,11 @@ constexpr auto longest_wait = std::chrono::minutes{10};
 } // namespace
 
 event_subject subject_of(const session_record& x) {
-  return {x.where.node, x.id, x.vgpu, x.epoch};
+  return {.node = x.where.node,
+          .session = x.id,
+          .vgpu = x.vgpu,
+          .epoch = x.epoch,
+          .tenant = tenant_of(x.tenant)};
 }
 
 outbox::outbox(sender send, std::function<double()> wall_time,
@@ -64,6 +70,8 @@ void outbox::emit(event_kind kind, std::string text, event_subject what) {
   out.epoch = what.epoch;
   out.bytes = what.bytes;
   out.milliseconds = what.milliseconds;
+  out.tenant = what.tenant.empty() ? tenant_of_session(what.session)
+                                   : std::move(what.tenant);
   publish(std::move(out));
 }
 
@@ -80,12 +88,20 @@ void outbox::publish(control::event what) {
   serve_waiters();
 }
 
-/// Returns whether the peer is a command, the node that the event names, the
-/// client of the event's session, or anybody who names neither. The sender's
-/// name is the one under which it was welcomed.
+/// Returns whose the session is; empty: there is none.
+std::string outbox::tenant_of_session(session_id id) const {
+  auto i = state_.sessions.find(id);
+  return i == state_.sessions.end() ? std::string{}
+                                    : tenant_of(i->second.tenant);
+}
+
+/// Returns whether the peer is a command that may reach the session, the node
+/// that the event names, the client of the event's session, or anybody who
+/// names neither. The sender's name is the one under which it was welcomed.
 bool outbox::may_report(const std::string& peer, const control::envelope& from,
                         const control::event& x) const {
-  if (from.from.starts_with(prefix_of(control::role::command)))
+  auto only = confined_to(from);
+  if (!only && from.from.starts_with(prefix_of(control::role::command)))
     return true;
   if (auto i = state_.nodes.find(x.node);
       i != state_.nodes.end() && i->second.peer == peer)
@@ -93,7 +109,11 @@ bool outbox::may_report(const std::string& peer, const control::envelope& from,
   if (!x.session)
     return x.node.empty();
   auto i = state_.sessions.find(x.session);
-  return i != state_.sessions.end() && i->second.client_peer == peer;
+  if (i == state_.sessions.end())
+    return false;
+  auto commands = from.from.starts_with(prefix_of(control::role::command));
+  return i->second.client_peer == peer ||
+         (commands && may_reach(from, i->second.tenant));
 }
 
 void outbox::handle(const std::string& peer, const control::envelope& from,
@@ -109,6 +129,9 @@ void outbox::handle(const std::string& peer, const control::envelope& from,
   what.text.resize(std::min(what.text.size(), longest_event));
   if (what.time == 0)
     what.time = wall_time_();
+  what.tenant = tenant_of_session(x.session);
+  if (what.tenant.empty())
+    what.tenant = proven_tenant(from);
   publish(std::move(what));
   if (from.request != 0)
     answer(peer, from.request, control::done{});
@@ -121,16 +144,18 @@ void outbox::handle(const std::string& peer, const control::envelope& from,
   auto until = clock_.now() +
                std::min<policy::duration>(std::chrono::milliseconds{x.wait_ms},
                                           longest_wait);
-  if (after < events_.last() || x.wait_ms == 0 ||
-      !events_.wait({peer, from.request, after, until}))
-    answer(peer, from.request, control::events{events_.after(after)});
+  auto only = confined_to(from);
+  auto now = events_.after(after, only);
+  if (!now.empty() || x.wait_ms == 0 ||
+      !events_.wait({peer, from.request, after, until, only}))
+    answer(peer, from.request, control::events{std::move(now)});
   else
     clock_.due(until);
 }
 
 void outbox::serve_waiters() {
   for (auto& x : events_.take_served(clock_.now()))
-    answer(x.peer, x.request, control::events{events_.after(x.after)});
+    answer(x.peer, x.request, control::events{events_.after(x.after, x.only)});
 }
 
 void outbox::restore(std::deque<control::event> kept) {

@@ -25,6 +25,8 @@ struct event_subject {
   vgpu::epoch epoch{};
   std::uint64_t bytes = 0;
   double milliseconds = 0;
+  /// Names whose it is; empty: that of the session, if there is one.
+  std::string tenant{};
 };
 
 /// Returns the session as a subject, with its present or latest place.
@@ -62,7 +64,8 @@ public:
   /// that a command reports, and refuses others.
   void handle(const std::string& peer, const control::envelope& from,
               const control::event& x);
-  /// Answers with the events after a number, at once or when there are some.
+  /// Answers with the events after a number, at once or when there are some. A
+  /// tenant sees those of its sessions.
   void handle(const std::string& peer, const control::envelope& from,
               const control::events_request& x);
   /// Answers the requests whose events have come, or whose time is over.
@@ -82,6 +85,7 @@ public:
 private:
   bool may_report(const std::string& peer, const control::envelope& from,
                   const control::event& x) const;
+  std::string tenant_of_session(session_id id) const;
   void publish(control::event what);
 
   sender send_;

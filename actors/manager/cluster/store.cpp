@@ -2,6 +2,7 @@
 
 #include "actors/link/log.hpp"
 #include "actors/manager/cluster/event_log.hpp"
+#include "actors/manager/cluster/whole_write.hpp"
 #include "actors/records/checked_json.hpp"
 #include "actors/records/records_json.hpp"
 
@@ -89,18 +90,6 @@ bool is_at(int fd, const std::string& path) {
   struct stat there = {};
   return ::fstat(fd, &held) == 0 && ::stat(path.c_str(), &there) == 0 &&
          held.st_ino == there.st_ino && held.st_dev == there.st_dev;
-}
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    auto n = ::write(fd, bytes.data(), bytes.size());
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return false;
-    bytes.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
 }
 
 } // namespace

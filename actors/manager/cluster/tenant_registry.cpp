@@ -2,6 +2,7 @@
 
 #include "actors/link/permitted_keys.hpp"
 #include "actors/link/printable.hpp"
+#include "actors/manager/cluster/key_rights.hpp"
 
 #include <algorithm>
 #include <map>
@@ -44,7 +45,7 @@ fault unknown_tenant(const std::string& name) {
 tenant_registry::tenant_registry(cluster_state& state, outbox& out)
     : state_(state), out_(out) {}
 
-// -- orders and questions of admins -------------------------------------------
+// -- orders of admins, and questions of all -----------------------------------
 
 void tenant_registry::handle(const std::string& peer,
                              const control::envelope& from,
@@ -119,11 +120,14 @@ void tenant_registry::handle(const std::string& peer,
                              const control::envelope& from,
                              const control::tenants_request&) {
   std::map<std::string, tenant_use> all;
-  all[default_tenant];
-  for (const auto& [name, limits] : state_.tenants)
-    all[name];
+  auto only = confined_to(from);
+  all[only.value_or(default_tenant)];
+  if (!only)
+    for (const auto& [name, limits] : state_.tenants)
+      all[name];
   for (const auto& [id, x] : state_.sessions)
-    all[tenant_of(x.tenant)].add(x);
+    if (may_reach(from, x.tenant))
+      all[tenant_of(x.tenant)].add(x);
   control::tenants out;
   for (const auto& [name, use] : all) {
     auto& row = out.list.emplace_back();

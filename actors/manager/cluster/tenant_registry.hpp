@@ -19,14 +19,14 @@ public:
   tenant_registry(const tenant_registry&) = delete;
   tenant_registry& operator=(const tenant_registry&) = delete;
 
-  // -- orders and questions of admins -----------------------------------------
+  // -- orders of admins, and questions of all ---------------------------------
 
   void handle(const std::string& peer, const control::envelope& from,
               const control::set_tenant& x);
   void handle(const std::string& peer, const control::envelope& from,
               const control::remove_tenant& x);
   void handle(const std::string& peer, const control::envelope& from,
-              const control::tenants_request& x);
+              const control::tenants_request& x); // tenants see their own row
 
   // -- sessions ---------------------------------------------------------------
 

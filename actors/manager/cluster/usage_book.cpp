@@ -1,5 +1,7 @@
 #include "actors/manager/cluster/usage_book.hpp"
 
+#include "actors/records/tenant_quota.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -28,11 +30,14 @@ control::usage usage_from(const json& x) {
 }
 
 json to_json(const usage_owner& x) {
-  return json::array({x.vgpu.value, x.vm, x.user, x.program});
+  return json::array({x.vgpu.value, x.vm, x.user, x.program, x.tenant});
 }
 
 usage_owner owner_from(const json& x) {
-  return {{x.at(0)}, x.at(1), x.at(2), x.at(3)};
+  usage_owner out{{x.at(0)}, x.at(1), x.at(2), x.at(3)};
+  if (x.size() > 4)
+    out.tenant = x.at(4);
+  return out;
 }
 
 json to_json(const usage_account& x) {
@@ -169,26 +174,28 @@ usage_key usage_book::folded(const usage_key& x, bool by_hour) const {
   auto first_timed = rows_.lower_bound({1, {}, {}});
   auto owners = std::distance(rows_.begin(), first_timed);
   if (static_cast<std::size_t>(owners) >= most_owners && !rows_.contains(out))
-    out.owner = {{}, "others", "others", "others"};
+    out.owner = {{}, "others", "others", "others", x.owner.tenant};
   return out;
 }
 
 // -- answers ------------------------------------------------------------------
 
-json usage_book::summary(double since, const std::string& by,
-                         double now) const {
+json usage_book::summary(double since, const std::string& by, double now,
+                         const std::optional<std::string>& only) const {
   std::map<std::string, std::pair<json, control::usage>> found;
   auto began = since;
   for (const auto& [key, used] : rows_) {
     auto end = key.start == 0             ? ever_until_
                : key.start < hours_until_ ? floor_to(key.start, hour) + hour
                                           : key.start + minute;
-    if (static_cast<double>(end) <= since)
+    const auto& owner = key.owner;
+    if (static_cast<double>(end) <= since ||
+        (only && tenant_of(owner.tenant) != *only))
       continue;
     began = std::min(began, static_cast<double>(key.start));
-    const auto& owner = key.owner;
-    auto name = by == "vm"     ? owner.vm
-                : by == "user" ? owner.user
+    auto name = by == "vm"       ? owner.vm
+                : by == "user"   ? owner.user
+                : by == "tenant" ? tenant_of(owner.tenant)
                 : by == "program"
                     ? owner.program
                     : std::to_string(owner.vgpu.value) + "/" + owner.vm + "/" +

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ struct usage_owner {
   std::string vm; // the program's host
   std::string user;
   std::string program;
+  /// Is empty in what an earlier release kept.
+  std::string tenant{};
   auto operator<=>(const usage_owner&) const = default;
 };
 
@@ -52,9 +55,9 @@ nlohmann::json bill_of(const control::usage& x);
 ///
 /// Each session has one row for each minute. When there are more than
 /// `most_rows`, the older half become one row for each hour. If that is not
-/// enough, they become one row for each VM, user and program, and above
-/// `most_owners` of those, one row for all others. So no use is lost, but its
-/// time and owner become less exact.
+/// enough, they become one row for each VM, user, program and tenant, and above
+/// `most_owners` of those, one row for all others of a tenant. So no use is
+/// lost, but its time and owner become less exact.
 class usage_book {
 public:
   static constexpr std::size_t most_rows = 20'000;
@@ -81,10 +84,13 @@ public:
   control::usage of(session_id session) const;
   std::size_t rows() const noexcept { return rows_.size(); }
 
-  /// Returns the use since then, by "vm", "user", "program" or "vgpu": {"by",
-  /// "since", "now", "entries"}. The row that contains the time counts as a
-  /// whole; "since" is its start.
-  nlohmann::json summary(double since, const std::string& by, double now) const;
+  /// Returns the use since then, by "vm", "user", "program", "tenant" or
+  /// "vgpu": {"by", "since", "now", "entries"}. The row that contains the time
+  /// counts as a whole; "since" is its start. With `only`, the use of this
+  /// tenant alone.
+  nlohmann::json
+  summary(double since, const std::string& by, double now,
+          const std::optional<std::string>& only = std::nullopt) const;
 
   // -- what survives its manager ----------------------------------------------
 

@@ -1,5 +1,6 @@
 #include "actors/manager/sessions/session_adoption.hpp"
 
+#include "actors/manager/cluster/key_rights.hpp"
 #include "actors/manager/sessions/swap_records.hpp"
 
 #include <algorithm>
@@ -31,8 +32,8 @@ void session_adoption::handle(const std::string& peer,
   lifecycle_.bind_client(*session, peer);
   auto same_client = session->client == from.from;
   session->client = from.from;
-  session->client_key = x.proven_key;
-  session->tenant = tenant_of(x.proven_tenant);
+  session->client_key = proven_key(from);
+  session->tenant = tenant_of(proven_tenant(from));
   session->request = from.request;
   auto has_state = x.suspended && x.epoch == session->epoch;
   if (has_state && !x.process_checkpointed)
@@ -56,18 +57,19 @@ session_record* session_adoption::find_or_add(const std::string& peer,
   auto* found = state_.find(x.session);
   if (found == nullptr)
     return add_unknown(peer, from, x);
-  if (auto good = check_token(*found, x); !good) {
+  if (auto good = check_claim(*found, from, x); !good) {
     out_.refuse(peer, from, good.why());
     return nullptr;
   }
   return found;
 }
 
-status session_adoption::check_token(const session_record& x,
+status session_adoption::check_claim(const session_record& x,
+                                     const control::envelope& from,
                                      const control::adopt& claim) const {
   auto known = x.tokens.find(claim.epoch.value);
   auto foreign =
-      !x.tenant.empty() && x.tenant != tenant_of(claim.proven_tenant);
+      !x.tenant.empty() && x.tenant != tenant_of(proven_tenant(from));
   if (foreign || known == x.tokens.end() || known->second == 0 ||
       known->second != claim.token)
     return fault{fault_kind::refused, "the token for session " +
@@ -148,7 +150,18 @@ void session_adoption::suspended_unheard(session_record& x,
 
 // -- sessions without a record ------------------------------------------------
 
-session_record session_adoption::record_of(const std::string& client,
+/// Returns a fault where the vGPU of an unknown session is another tenant's.
+status session_adoption::check_vgpu(const control::adopt& x,
+                                    const std::string& tenant) const {
+  for (const auto& [id, other] : state_.sessions)
+    if (other.vgpu == x.vgpu && tenant_of(other.tenant) != tenant)
+      return fault{fault_kind::refused,
+                   "session " + std::to_string(x.session.value) +
+                       " does not have vGPU " + std::to_string(x.vgpu.value)};
+  return {};
+}
+
+session_record session_adoption::record_of(const control::envelope& from,
                                            const control::adopt& x) const {
   session_record out;
   out.id = x.session;
@@ -157,8 +170,8 @@ session_record session_adoption::record_of(const std::string& client,
   out.tokens[x.epoch.value] = x.token;
   out.spec = x.specification;
   out.program = x.program;
-  out.client = client;
-  out.tenant = tenant_of(x.proven_tenant);
+  out.client = from.from;
+  out.tenant = tenant_of(proven_tenant(from));
   out.had_lease = true;
   out.adopted = out.swapping.from_former_manager = true;
   out.retry_at = clock_.now();
@@ -188,7 +201,11 @@ session_record* session_adoption::add_unknown(const std::string& peer,
                      " was closed, and it keeps no journal to replay"});
     return nullptr;
   }
-  auto fresh = record_of(from.from, x);
+  auto fresh = record_of(from, x);
+  if (auto good = check_vgpu(x, fresh.tenant); !good) {
+    out_.refuse(peer, from, good.why());
+    return nullptr;
+  }
   tenants_.lower_priority(fresh);
   // Nobody but its client says that an earlier manager had granted it.
   if (auto within = runs ? status{} : tenants_.admit(fresh); !within) {

@@ -35,7 +35,7 @@ public:
               const control::adopt& x);
 
 private:
-  status check_token(const session_record& x,
+  status check_claim(const session_record& x, const control::envelope& from,
                      const control::adopt& claim) const;
   session_record* find_or_add(const std::string& peer,
                               const control::envelope& from,
@@ -43,7 +43,8 @@ private:
   session_record* add_unknown(const std::string& peer,
                               const control::envelope& from,
                               const control::adopt& x);
-  session_record record_of(const std::string& client,
+  status check_vgpu(const control::adopt& x, const std::string& tenant) const;
+  session_record record_of(const control::envelope& from,
                            const control::adopt& x) const;
   void set_first_stage(session_record& x, const control::adopt& told, bool runs,
                        bool young);

@@ -1,6 +1,7 @@
 #include "actors/manager/sessions/session_lifecycle.hpp"
 
 #include "actors/link/printable.hpp"
+#include "actors/manager/cluster/key_rights.hpp"
 #include "actors/manager/sessions/session_lookup.hpp"
 #include "actors/manager/sessions/swap_records.hpp"
 #include "policies/placement/admission.hpp"
@@ -77,7 +78,7 @@ void session_lifecycle::handle(const std::string& peer,
   session_record fresh;
   fresh.spec = x.specification;
   fresh.program = x.program;
-  fresh.tenant = tenant_of(x.proven_tenant);
+  fresh.tenant = tenant_of(proven_tenant(from));
   tenants_.lower_priority(fresh);
   auto within = tenants_.admit(fresh);
   auto admitted = within ? admit(fresh) : within;
@@ -94,12 +95,13 @@ void session_lifecycle::handle(const std::string& peer,
     out_.emit(event_kind::refused,
               printable(x.program.name) +
                   (within ? " asked for " : " was refused: ") +
-                  admitted.why().what);
+                  admitted.why().what,
+              {.tenant = fresh.tenant});
     return out_.refuse(peer, from, admitted.why());
   }
   fresh.client = from.from;
   fresh.client_peer = peer;
-  fresh.client_key = x.proven_key;
+  fresh.client_key = proven_key(from);
   fresh.request = from.request;
   fresh.retry_at = fresh.displaced_at = clock_.now();
   // It keeps its age among the waiting sessions, because it may have asked a
@@ -177,6 +179,17 @@ void session_lifecycle::client_gone(const std::string& peer) {
       x.orphan_until = clock_.attended() + options_.client_grace;
       clock_.due_attended(*x.orphan_until);
     }
+}
+
+void session_lifecycle::end_revoked() {
+  if (!options_.permitted)
+    return;
+  std::vector<session_id> revoked;
+  for (const auto& [id, x] : state_.sessions)
+    if (!x.client_key.empty() && !options_.permitted->find(x.client_key))
+      revoked.push_back(id);
+  for (auto id : revoked)
+    end(id, "the key of its client was revoked");
 }
 
 /// Ends what the client asks for anew. A name alone proves nothing, so sessions

@@ -52,6 +52,10 @@ public:
   /// Binds the session to this connection.
   void bind_client(session_record& x, const std::string& peer);
   void client_gone(const std::string& peer);
+  /// Ends the sessions whose clients proved a key that is not permitted any
+  /// more. Such a client does not come back, so its workers are not left to it
+  /// for the time that others have to do so.
+  void end_revoked();
   /// Handles a client that connected again under the same name. It adopts the
   /// sessions for which it has leases, and asks anew for the others.
   void client_back(const std::string& name);

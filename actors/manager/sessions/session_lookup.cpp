@@ -1,12 +1,14 @@
 #include "actors/manager/sessions/session_lookup.hpp"
 
+#include "actors/manager/cluster/key_rights.hpp"
+
 namespace vgpu {
 
 session_record* owned_session(cluster_state& state, outbox& out,
                               const std::string& peer,
                               const control::envelope& from, session_id id) {
   auto* found = state.find(id);
-  if (found == nullptr) {
+  if (found == nullptr || !may_reach(from, found->tenant)) {
     out.refuse(peer, from,
                {fault_kind::missing,
                 "session " + std::to_string(id.value) + " is not known"});
@@ -26,7 +28,7 @@ session_record* session_of_vgpu(cluster_state& state, outbox& out,
                                 const std::string& peer,
                                 const control::envelope& from, vgpu_id id) {
   for (auto& [number, x] : state.sessions)
-    if (x.vgpu == id)
+    if (x.vgpu == id && may_reach(from, x.tenant))
       return &x;
   out.refuse(
       peer, from,

@@ -1,5 +1,6 @@
 #include "actors/manager/sessions/vgpu_settings.hpp"
 
+#include "actors/manager/cluster/key_rights.hpp"
 #include "policies/compute/share_policies.hpp"
 
 #include <algorithm>
@@ -122,8 +123,11 @@ void vgpu_settings::handle(const std::string& peer,
                            const control::set_vgpu& x) {
   auto good = check_set_vgpu(x);
   auto found = false;
+  auto is_meant = [&](const session_record& session) {
+    return session.vgpu == x.vgpu && may_reach(from, session.tenant);
+  };
   for (const auto& [id, session] : state_.sessions)
-    if (session.vgpu == x.vgpu && good) {
+    if (is_meant(session) && good) {
       found = true;
       good = check(session, x);
     }
@@ -133,7 +137,7 @@ void vgpu_settings::handle(const std::string& peer,
   if (!good)
     return out_.refuse(peer, from, good.why());
   for (auto& [id, session] : state_.sessions)
-    if (session.vgpu == x.vgpu) {
+    if (is_meant(session)) {
       resize(session, x);
       out_.emit(event_kind::vgpu_resized,
                 "share " + std::to_string(session.spec.share) + ", limit " +

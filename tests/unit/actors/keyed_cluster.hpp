@@ -7,8 +7,28 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
+#include <type_traits>
+#include <vector>
 
 namespace vgpu::test {
+
+/// Returns each message once, in the order of the table.
+inline std::vector<body> each_message() {
+  std::vector<body> out;
+  std::apply(
+      [&](const auto&... row) {
+        (out.emplace_back(typename std::decay_t<decltype(row)>::type{}), ...);
+      },
+      messages);
+  return out;
+}
+
+/// Are users of two tenants.
+inline const principal of_physics{principal::kind::tenant, "pat", "physics",
+                                  std::string(40, 'p')};
+inline const principal of_biology{principal::kind::tenant, "bo", "biology",
+                                  std::string(40, 'b')};
 
 /// A manager to whom all say something with a key.
 struct keyed_cluster : cluster {

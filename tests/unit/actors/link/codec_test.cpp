@@ -138,6 +138,8 @@ std::vector<body> one_of_each() {
       tenants_request{},
       tenants{
           {tenant{}, tenant{"t", true, {1, 2, 0.5, 3, 4}, 5, 6, 7.5, 8, 9}}},
+      audit_request{17},
+      audit{{"1 ab {}", "2 cd {}"}, 2, "cd"},
   };
 }
 

@@ -188,6 +188,8 @@ BOOST_AUTO_TEST_CASE(a_revoked_key_ends_its_connection_and_no_other) {
   BOOST_REQUIRE(comes(a, b, [&] {
     return a.saw(link_event::kind::down) && b.saw(link_event::kind::down);
   }));
+  BOOST_TEST(a.saw(link_event::kind::revoked));
+  BOOST_TEST(!b.saw(link_event::kind::revoked));
   c.say();
   BOOST_REQUIRE(comes(a, c, [&] { return a.received.size() == 3; }));
   BOOST_TEST(!c.saw(link_event::kind::down));

@@ -5,6 +5,8 @@
 using namespace vgpu;
 using namespace vgpu::control;
 using test::keyed_cluster;
+using test::of_biology;
+using test::of_physics;
 using test::take;
 
 namespace {
@@ -32,7 +34,7 @@ BOOST_AUTO_TEST_CASE(a_role_comes_from_the_key) {
       {a_node, role::command, "command/1", false},
       {a_tenant, role::node, "node/a", false},
       {a_tenant, role::client, "client/1", true},
-      {a_tenant, role::command, "command/1", false},
+      {a_tenant, role::command, "command/1", true},
       {an_admin, role::node, "node/a", false},
       {an_admin, role::client, "client/1", true},
       {an_admin, role::command, "command/1", true},
@@ -61,11 +63,13 @@ BOOST_AUTO_TEST_CASE(a_name_comes_from_the_key) {
       {a_tenant, "client/h-1", "client/t/h-1"},
       {a_tenant, "client/u/h-1", "client/t/u/h-1"},
       {a_tenant, "", "client/t"},
+      {a_tenant, "command/1", "command/t/1"},
       {an_admin, "client/h-1", "client/chief/h-1"},
       {an_admin, "command/1", "command/chief/1"},
   };
   for (const auto& [who, said, name] : rows) {
-    auto got = as_principal(who, {said, 7, done{}});
+    auto got =
+        as_principal(std::make_shared<principal>(who), {said, 7, done{}});
     BOOST_REQUIRE(got.ok());
     BOOST_TEST(got->from == name);
     BOOST_TEST(got->request == 7u);
@@ -79,32 +83,26 @@ BOOST_AUTO_TEST_CASE(a_node_does_not_take_the_place_of_another) {
   BOOST_TEST(take<refusal>(out, "x").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(only_an_admin_commands) {
-  greet_as(a_node, "n", "node/a", role::node);
-  greet_as(a_tenant, "t", "client/1", role::client);
+BOOST_AUTO_TEST_CASE(only_an_admin_orders_the_cluster) {
+  greet_as(a_tenant, "t", "command/1", role::command);
   greet_as(an_admin, "r", "client/1", role::client);
   const body orders[] = {
-      inject_fault{}, status_request{}, events_request{}, usage_request{},
-      set_vgpu{},     set_policy{},     suspend_vgpu{},   resume_vgpu{},
-      migrate_vgpu{}, drain_node{},
+      inject_fault{}, set_policy{},    drain_node{},
+      set_tenant{},   remove_tenant{}, control::shutdown{},
   };
   for (const auto& x : orders) {
     out.clear();
-    say_as(a_node, "n", "node/a", x, 1);
-    say_as(a_tenant, "t", "client/1", x, 1);
+    say_as(a_tenant, "t", "command/1", x, 1);
     BOOST_TEST_CONTEXT(name_of(x)) {
-      auto to_node = take<refusal>(out, "n");
       auto to_tenant = take<refusal>(out, "t");
-      BOOST_REQUIRE((to_node && to_tenant));
-      BOOST_TEST(to_node->first.reason.find("does not allow") !=
-                 std::string::npos);
+      BOOST_REQUIRE(to_tenant);
       BOOST_TEST(to_tenant->first.reason.find("does not allow") !=
                  std::string::npos);
     }
   }
-  say_as(a_tenant, "t", "client/1", control::shutdown{}, 1);
-  BOOST_TEST(take<refusal>(out, "t").has_value());
   BOOST_TEST(!dead(chief));
+  say_as(an_admin, "r", "client/1", control::shutdown{}, 1);
+  BOOST_TEST(take<refusal>(out, "r").has_value());
   greet_as(an_admin, "c", "command/1", role::command);
   say_as(an_admin, "c", "command/1", control::shutdown{}, 1);
   BOOST_TEST(dead(chief));
@@ -115,7 +113,6 @@ BOOST_AUTO_TEST_CASE(a_worker_and_its_client_learn_each_others_keys) {
   say_as(a_node, "n-a", "node/a", inventory("a"), 1);
   greet_as(a_tenant, "t", "client/1", role::client);
   acquire asks{{}, {"prog", 9, "h", "me"}};
-  asks.proven_key = std::string(40, 'x'); // nobody believes it
   say_as(a_tenant, "t", "client/1", asks, 5);
   auto order = ordered("a");
   BOOST_REQUIRE(order);
@@ -149,6 +146,96 @@ BOOST_AUTO_TEST_CASE(a_worker_and_its_client_learn_each_others_keys) {
   order = ordered("a");
   BOOST_REQUIRE(order);
   BOOST_TEST(order->client_key == later.key);
+}
+
+/// Starts a manager that knows who may connect.
+struct revoking_cluster : keyed_cluster {
+  std::shared_ptr<permitted_keys> permitted =
+      std::make_shared<permitted_keys>(permitted_keys::table{
+          {of_physics.key, of_physics}, {of_biology.key, of_biology}});
+
+  revoking_cluster() : keyed_cluster(false) { begin(); }
+
+  void begin() {
+    auto with_keys = options();
+    with_keys.permitted = permitted;
+    chief = spawn(manager, with_keys, open_store(true),
+                  spawn(test::fake_link, &out));
+    run();
+    join("a");
+  }
+
+  lease open_as(const principal& who, const std::string& peer) {
+    greet_as(who, peer, "client/" + peer, role::client);
+    say_as(who, peer, "client/" + peer,
+           acquire{small(), {"prog", 9, "h", "me"}}, 5);
+    auto order = ordered("a");
+    BOOST_REQUIRE(order);
+    started("a", *order);
+    auto got = leased(peer, 5);
+    BOOST_REQUIRE(got);
+    return *got;
+  }
+
+  static specification small() {
+    specification out;
+    out.memory = test::gib;
+    out.share = 0.25;
+    return out;
+  }
+
+  void permit(permitted_keys::table all) {
+    permitted->replace(std::move(all));
+    tell(chief, std::make_shared<const link_event>(
+                    link_event{link_event::kind::revoked, {}}));
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(a_revoked_key_leaves_its_workers_no_time,
+                        revoking_cluster) {
+  auto gone = open_as(of_physics, "p");
+  auto stays = open_as(of_biology, "b");
+  open("a", small()); // without a key
+  out.clear();
+  // Also where the client is not connected.
+  tell(chief, test::gone("p"));
+  permit({{of_biology.key, of_biology}});
+  // No time has passed.
+  auto stopped = take<stop_worker>(out, "n-a");
+  BOOST_REQUIRE(stopped);
+  BOOST_TEST(stopped->first.session.value == gone.session.value);
+  BOOST_TEST(!take<stop_worker>(out, "n-a"));
+  BOOST_TEST(events().back().text == "the key of its client was revoked");
+  BOOST_TEST(status()["vgpus"].size() == 2u);
+  advance(std::chrono::seconds{1});
+  BOOST_TEST(status()["vgpus"][0]["sessions"][0]["id"] == stays.session.value);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_key_that_was_replaced_before_takes_nothing_along,
+                        revoking_cluster) {
+  auto got = open_as(of_physics, "p");
+  auto later = of_physics;
+  later.key = std::string(40, 'q');
+  permit({{of_physics.key, of_physics}, {later.key, later}});
+  greet_as(later, "q", "client/q", role::client);
+  say_as(later, "q", "client/q", adoption(got), 6);
+  BOOST_REQUIRE(leased("q", 6));
+  out.clear();
+  permit({{later.key, later}});
+  BOOST_TEST(!take<stop_worker>(out, "n-a"));
+  BOOST_TEST(status()["vgpus"][0]["sessions"][0]["epoch"] == 1);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_key_that_was_revoked_without_a_manager_is_out,
+                        revoking_cluster) {
+  open_as(of_physics, "p");
+  auto stays = open_as(of_biology, "b");
+  kill(chief);
+  permitted->replace({{of_biology.key, of_biology}});
+  begin();
+  auto left = status()["vgpus"];
+  BOOST_REQUIRE(left.size() == 1u);
+  BOOST_TEST(left[0]["sessions"][0]["id"] == stays.session.value);
 }
 
 BOOST_AUTO_TEST_CASE(a_session_without_a_key_is_as_before) {

@@ -268,11 +268,11 @@ BOOST_AUTO_TEST_CASE(only_the_last_ten_thousand_events_are_kept) {
   event_log log;
   for (auto i = 0; i < 10'500; ++i)
     log.add({});
-  auto first = log.after(0);
+  auto first = log.after(0, {});
   BOOST_TEST(first.size() == event_log::most_at_once);
   BOOST_TEST(first.front().number == 501u);
-  BOOST_TEST(log.after(10'499).size() == 1u);
-  BOOST_TEST(log.after(10'500).empty());
+  BOOST_TEST(log.after(10'499, {}).size() == 1u);
+  BOOST_TEST(log.after(10'500, {}).empty());
 }
 
 BOOST_AUTO_TEST_CASE(an_idle_hour_changes_nothing) {

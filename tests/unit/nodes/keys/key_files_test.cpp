@@ -297,13 +297,6 @@ BOOST_AUTO_TEST_CASE(who_joined_keeps_the_managers_key) {
   BOOST_TEST(!manager_of_login(keys).ok());
   BOOST_REQUIRE(keys.write(login_key_file, good).ok());
   BOOST_TEST(*manager_of_login(keys) == "tcp://10.0.0.1:7070");
-  BOOST_TEST(is_tenant_at(keys, "tcp://10.0.0.1:7070"));
-  BOOST_TEST(!is_tenant_at(keys, "tcp://10.0.0.1:7071"));
-  BOOST_TEST(!is_tenant_at(keys, "tcp://10.0.0.1:7070,tcp://10.0.0.2:7070"));
-  BOOST_TEST(!is_tenant_at(keys, "ipc:///x"));
-  x.is = principal::kind::admin;
-  BOOST_REQUIRE(keys.write(login_key_file, text_of(x)).ok());
-  BOOST_TEST(!is_tenant_at(keys, "tcp://10.0.0.1:7070"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,16 +6,11 @@
 using namespace vgpu;
 using namespace vgpu::control;
 using test::gib;
+using test::of_biology;
+using test::of_physics;
 using test::take;
 
 namespace {
-
-const std::string physics_key(40, 'p');
-const std::string biology_key(40, 'b');
-const principal of_physics{principal::kind::tenant, "pat", "physics",
-                           physics_key};
-const principal of_biology{principal::kind::tenant, "bo", "biology",
-                           biology_key};
 
 specification small(std::uint64_t memory = gib, double share = 0.25) {
   specification out;
@@ -68,7 +63,6 @@ struct tenanted_cluster : test::keyed_cluster {
     greet_as(who, peer, "client/" + peer, role::client);
     take<welcome>(out, peer);
     acquire asks{spec, {"prog", 9, "h", "me"}};
-    asks.proven_tenant = "nobody"; // a message proves nothing
     say_as(who, peer, "client/" + peer, asks, 5);
     check_index();
   }

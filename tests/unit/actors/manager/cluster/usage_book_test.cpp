@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(a_session_on_a_second_worker_is_charged_for_both) {
 BOOST_AUTO_TEST_CASE(a_wrong_request_for_usage_is_refused) {
   say("cmd", "command/1", hello{1, 1, "t", role::command});
   say("cmd", "command/1", usage_request{0, "node"}, 6);
-  BOOST_TEST(refused("cmd").find("vm, user, program or vgpu") !=
+  BOOST_TEST(refused("cmd").find("vm, user, program, tenant or vgpu") !=
              std::string::npos);
   say("cmd", "command/1", usage_request{-1, "user"}, 7);
   BOOST_TEST(refused("cmd").find("since 1970") != std::string::npos);
