@@ -22,8 +22,6 @@ struct Envelope {
   # answer is due.
   version @2 :UInt16 = 1;
 
-  unused49 @49 :Void;
-
   union {
     refusal @3 :Refusal;
     hello @4 :Hello;
@@ -111,8 +109,8 @@ struct Envelope {
     tenants @48 :Tenants;
 
     # command -> manager, and back
-    auditRequest @50 :AuditRequest;
-    audit @51 :Audit;
+    auditRequest @49 :AuditRequest;
+    audit @50 :Audit;
   }
 }
 
