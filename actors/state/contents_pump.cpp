@@ -1,20 +1,12 @@
 #include "actors/state/contents_pump.hpp"
 
+#include "actors/state/copying_threads.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <utility>
 
 namespace vgpu {
-
-namespace {
-
-/// Returns how many threads copy: the program has most of the processors.
-std::size_t copying_threads(std::size_t most) {
-  return std::clamp<std::size_t>(std::thread::hardware_concurrency() / 4, 1,
-                                 most);
-}
-
-} // namespace
 
 contents_pump::contents_pump(int file, std::function<void()> ring)
     : file_(file), ring_(std::move(ring)) {

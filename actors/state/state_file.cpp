@@ -267,7 +267,8 @@ result<state_reader> state_reader::open(int fd, const state_head& head) {
   return out;
 }
 
-status state_reader::read(const state_chunk& what, std::span<std::byte> into) {
+status state_reader::read(const state_chunk& what,
+                          std::span<std::byte> into) const {
   if (into.size() != what.bytes)
     return damaged_state("a chunk of another size");
   if (what.form == chunk_form::zero) {
@@ -276,11 +277,11 @@ status state_reader::read(const state_chunk& what, std::span<std::byte> into) {
     if (auto ok = read_state_bytes(fd_, what.offset, into); !ok)
       return ok;
   } else {
-    scratch_.resize(what.stored);
-    if (auto ok = read_state_bytes(fd_, what.offset, scratch_); !ok)
+    std::vector<std::byte> stored(what.stored);
+    if (auto ok = read_state_bytes(fd_, what.offset, stored); !ok)
       return ok;
-    auto size = ZSTD_decompress(into.data(), into.size(), scratch_.data(),
-                                scratch_.size());
+    auto size =
+        ZSTD_decompress(into.data(), into.size(), stored.data(), stored.size());
     if (ZSTD_isError(size) || size != into.size())
       return damaged_state("a chunk that cannot be decompressed");
   }

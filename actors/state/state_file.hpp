@@ -186,14 +186,13 @@ public:
   std::uint64_t bytes() const noexcept { return bytes_; }
 
   /// Reads the contents of a chunk of the index. `into` has the chunk's
-  /// `bytes`.
-  status read(const state_chunk& what, std::span<std::byte> into);
+  /// `bytes`. Any number of threads may read.
+  status read(const state_chunk& what, std::span<std::byte> into) const;
 
 private:
   int fd_ = -1;
   std::uint64_t bytes_ = 0;
   state_index index_;
-  std::vector<std::byte> scratch_;
 };
 
 /// Copies a state to `path`, where it appears completely or not at all.

@@ -1,5 +1,6 @@
 #include "actors/worker/execute/state_restore.hpp"
 
+#include "actors/state/chunk_stream.hpp"
 #include "actors/state/device_wait.hpp"
 #include "actors/worker/execute/memory_lending.hpp"
 #include "schema/wire/call_codec.hpp"
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <utility>
 
 namespace vgpu {
 
@@ -179,19 +181,31 @@ status state_restore::chunk(const state_chunk& x) {
                          ", where nothing is allocated");
   if (where->fresh && x.form == chunk_form::zero)
     return {};
-  if (may_adopt(x, *where->slot)) {
-    to_adopt_.push_back(x);
-    return {};
-  }
-  return write(x, *where->slot);
+  (may_adopt(x, *where->slot) ? to_adopt_ : to_write_).push_back(x);
+  return {};
 }
 
-status state_restore::write(const state_chunk& x, device_slot& slot) {
-  auto bytes = std::make_shared<std::vector<std::byte>>(x.bytes);
-  if (auto ok = from_.read(x, *bytes); !ok)
-    return ok;
+/// Writes memory to which find() has given a device.
+status state_restore::write() {
+  auto chunks = std::exchange(to_write_, {});
+  chunk_stream contents{from_, chunks};
+  for (auto& x : chunks) {
+    auto bytes = contents.next();
+    if (!bytes)
+      return bytes.why();
+    if (auto ok = write(x, *find(x)->slot, std::move(*bytes)); !ok)
+      return ok;
+  }
+  return {};
+}
+
+status state_restore::write(const state_chunk& x, device_slot& slot,
+                            std::shared_ptr<std::byte[]> bytes) {
   auto& to = *slot.device;
-  if (auto ok = to.enqueue_write(legacy_stream, x.address, *bytes, bytes); !ok)
+  std::span<const std::byte> contents{bytes.get(), x.bytes};
+  if (auto ok = to.enqueue_write(legacy_stream, x.address, contents,
+                                 std::move(bytes));
+      !ok)
     return ok;
   under_way_ += x.bytes;
   if (under_way_ < state_batch_bytes)
@@ -225,9 +239,8 @@ status state_restore::adopt() {
     auto ok =
         slot.can.file->adopt(first->address, bytes, adopted_, first->offset);
     // On failure it is copied like all other memory.
-    for (; !ok && first != end; ++first)
-      if (auto written = write(*first, slot); !written)
-        return written;
+    if (!ok)
+      to_write_.insert(to_write_.end(), first, end);
     first = end;
   }
   return {};
@@ -237,7 +250,11 @@ status state_restore::memory() {
   for (auto& x : index().memory)
     if (auto ok = chunk(x); !ok)
       return ok;
+  if (auto ok = write(); !ok)
+    return ok;
   if (auto ok = adopt(); !ok)
+    return ok;
+  if (auto ok = write(); !ok) // what could not be adopted
     return ok;
   if (lent_.size() != index().lent.size())
     return contradiction("the memory that it lends did not come with it");

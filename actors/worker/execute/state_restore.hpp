@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,7 +58,9 @@ private:
   status chunk(const state_chunk& x);
   status host_chunk(const state_chunk& x);
   std::optional<target> find(const state_chunk& x);
-  status write(const state_chunk& x, device_slot& slot);
+  status write();
+  status write(const state_chunk& x, device_slot& slot,
+               std::shared_ptr<std::byte[]> bytes);
   bool may_adopt(const state_chunk& x, const device_slot& slot) const;
   status adopt();
   status placed_memory(const state_placed& x);
@@ -70,6 +73,7 @@ private:
   std::vector<unique_fd> lent_{};
   std::uint64_t under_way_ = 0; // bytes
   std::vector<state_chunk> to_adopt_{};
+  std::vector<state_chunk> to_write_{};
   /// Holds the variables outside of each device's window.
   std::vector<memory_ranges> outside_{};
   /// Tells whether the state has host memory that is the worker's own copy
