@@ -39,8 +39,8 @@ public:
   /// all connections of keys that were revoked before this call.
   void look() noexcept;
   /// Ends the connections whose key is not permitted any more, and those whose
-  /// peer is not known yet: it connects again, and is asked for its key. Returns
-  /// whether keys were revoked.
+  /// peer is not known yet: it connects again, and is asked for its key.
+  /// Returns whether keys were revoked.
   bool end_revoked();
 
 private:

@@ -215,8 +215,8 @@ struct session_record {
   /// Names whose quota it counts against; empty: an earlier release kept it,
   /// and the next client that adopts it tells.
   std::string tenant;
-  /// Holds the key that the client proved, by which its worker knows the client;
-  /// empty: it proved none.
+  /// Holds the key that the client proved, by which its worker knows the
+  /// client; empty: it proved none.
   std::string client_key;
   /// Says why it has its place or waits for one.
   std::string reason = "first";

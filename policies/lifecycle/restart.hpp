@@ -9,8 +9,8 @@ struct restart_options {
   /// Holds the number of failures on the same pGPU after which another one is
   /// preferred.
   unsigned moves_after = 2;
-  /// Holds the number of failures in a row, without progress between them, after
-  /// which the session is given up.
+  /// Holds the number of failures in a row, without progress between them,
+  /// after which the session is given up.
   unsigned gives_up_after = 10;
   /// Holds the delay before the second restart. The first restart is immediate,
   /// and each later delay doubles.
@@ -42,8 +42,8 @@ restart_decision after_failure(const restart_history& before, time_point now,
                                const restart_options& options);
 
 /// Returns the history of a session that got a new result after its last
-/// failure. Its next failure is not one more in a row, and its pGPU is still the
-/// one on which it failed.
+/// failure. Its next failure is not one more in a row, and its pGPU is still
+/// the one on which it failed.
 restart_history after_progress(const restart_history& before);
 
 } // namespace vgpu::policy
