@@ -149,7 +149,8 @@ struct two_tenants : test::keyed_cluster {
     say_as(of_chief, "ac", "command/1", status_request{}, 8);
     auto got = take<status_text>(out, "ac");
     BOOST_REQUIRE(got);
-    for (auto& x : nlohmann::json::parse(got->first.json).at("vgpus"))
+    auto all = nlohmann::json::parse(got->first.json);
+    for (auto& x : all.at("vgpus"))
       if (x.at("id") == other.value)
         return x.dump();
     return "gone";
