@@ -45,9 +45,8 @@ struct link_event {
     /// Everything that had arrived when the consumer asked to look was passed
     /// on. `peer` is empty.
     looked,
-    /// Keys were revoked, and the connections of their peers end. A binding
-    /// link
-    /// reports it. `peer` is empty.
+    /// Keys were revoked, and the connections of their peers end. Only a link
+    /// that binds reports it. `peer` is empty.
     revoked,
   };
   kind what = kind::up;

@@ -1,19 +1,13 @@
 #include "actors/state/chunk_stream.hpp"
 
-#include "actors/state/copying_threads.hpp"
-
-#include <algorithm>
 #include <utility>
 
 namespace vgpu {
 
 chunk_stream::chunk_stream(const state_reader& from,
                            std::vector<state_chunk> wanted)
-    : from_(from), wanted_(std::move(wanted)), read_(wanted_.size()) {
-  for (auto i = std::min(copying_threads(most_threads), wanted_.size()); i != 0;
-       --i)
-    threads_.emplace_back([this] { run(); });
-}
+    : from_(from), wanted_(std::move(wanted)), read_(wanted_.size()),
+      threads_(wanted_.size(), [this] { run(); }) {}
 
 chunk_stream::~chunk_stream() {
   {
@@ -21,8 +15,6 @@ chunk_stream::~chunk_stream() {
     over_ = true;
   }
   changed_.notify_all();
-  for (auto& x : threads_)
-    x.join();
 }
 
 result<std::shared_ptr<std::byte[]>> chunk_stream::next() {

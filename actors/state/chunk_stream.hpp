@@ -1,13 +1,13 @@
 // Reads contents of a state ahead of who restores them.
 #pragma once
 
+#include "actors/state/copying_threads.hpp"
 #include "actors/state/state_file.hpp"
 
 #include <condition_variable>
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 namespace vgpu {
@@ -34,7 +34,6 @@ private:
     status outcome{};
     bool is_there = false;
   };
-  static constexpr std::size_t most_threads = 3;
   /// Bounds the memory of contents that nobody has taken.
   static constexpr std::size_t most_ahead = 24;
 
@@ -50,7 +49,7 @@ private:
   std::size_t taken_ = 0;
   bool over_ = false;
   // This is last, because the threads use the other members.
-  std::vector<std::thread> threads_;
+  copying_threads threads_;
 };
 
 } // namespace vgpu

@@ -1,7 +1,5 @@
 #include "actors/state/contents_pump.hpp"
 
-#include "actors/state/copying_threads.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -9,10 +7,8 @@
 namespace vgpu {
 
 contents_pump::contents_pump(int file, std::function<void()> ring)
-    : file_(file), ring_(std::move(ring)) {
-  for (auto i = copying_threads(most_threads); i != 0; --i)
-    threads_.emplace_back([this] { run(); });
-}
+    : file_(file), ring_(std::move(ring)),
+      threads_(most_under_way, [this] { run(); }) {}
 
 contents_pump::~contents_pump() {
   {
@@ -20,8 +16,6 @@ contents_pump::~contents_pump() {
     over_ = true;
   }
   wanted_.notify_all();
-  for (auto& x : threads_)
-    x.join();
 }
 
 void contents_pump::add(job what) {

@@ -1,6 +1,7 @@
 // Copies memory contents from a device to a state's file while calls execute.
 #pragma once
 
+#include "actors/state/copying_threads.hpp"
 #include "actors/state/state_file.hpp"
 #include "devices/interface/change_unit.hpp"
 
@@ -11,7 +12,6 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <thread>
 #include <vector>
 
 namespace vgpu {
@@ -59,9 +59,7 @@ public:
 private:
   /// So many pieces are copied at a time.
   static constexpr std::size_t copied_at_once = 16;
-  static constexpr std::size_t most_threads = 3;
-  static constexpr std::size_t most_under_way =
-      2 * most_threads * copied_at_once;
+  static constexpr std::size_t most_under_way = 6 * copied_at_once;
 
   void run();
   std::vector<job> take_work();
@@ -78,7 +76,7 @@ private:
   std::deque<job> todo_, done_;
   bool over_ = false;
   // This is last, because the threads use the other members.
-  std::vector<std::thread> threads_;
+  copying_threads threads_;
 };
 
 } // namespace vgpu

@@ -46,6 +46,9 @@ vgpu_state_actor::vgpu_state_actor(caf::actor_config& cfg,
                   [this] { ring(); },
                   {[this](const std::string& why) { end(why, false); },
                    [this](const status& how) {
+                     // The work may have failed. Then the program's read gets
+                     // that error, and needs no cover.
+                     cover_.look();
                      if (auto told = std::exchange(pause_ended_, nullptr))
                        told(how);
                    }}),

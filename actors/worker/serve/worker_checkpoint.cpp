@@ -350,11 +350,8 @@ void worker_checkpoint::refuse(const std::string& why) {
   spdlog::warn("session {}: no state is taken: {}", identity_.session.value,
                why);
   go_on();
-  // Nothing waits for cover any more: the program gets its own error.
-  if (exec_.error() != CUDA_SUCCESS)
-    client_.tell(data::cover_wanted{0});
-  client_.tell(data::not_checkpointed{why});
   to_.ended(fault{fault_kind::unsupported, why});
+  client_.tell(data::not_checkpointed{why});
 }
 
 } // namespace vgpu

@@ -48,6 +48,7 @@ public:
   struct listeners {
     /// Ends the session, which another worker must recover.
     std::function<void(const std::string& why)> fail;
+    /// Is called before the client learns of a checkpoint that was refused.
     checkpoint_ended ended;
   };
 

@@ -107,8 +107,8 @@ void worker_checkpoint::is_back() {
     return client_.tell(data::back{});
   auto why = "its process cannot be checkpointed: " +
              std::exchange(stays_because_, {});
-  client_.tell(data::not_checkpointed{why});
   to_.ended(fault{fault_kind::unsupported, why});
+  client_.tell(data::not_checkpointed{why});
 }
 
 } // namespace vgpu

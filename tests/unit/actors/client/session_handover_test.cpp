@@ -27,7 +27,8 @@ struct leaves_elsewhere : elsewhere {
 
   /// Restores the state in the next worker. Returns the bytes that it got.
   std::uint64_t restore_elsewhere() {
-    talker next{zmq, link_options::form::bind, "tcp://127.0.0.1:*"};
+    auto& next =
+        next_.emplace(zmq, link_options::form::bind, "tcp://127.0.0.1:*");
     lease(2, {{next.endpoint(), "", "elsewhere"}, {}, {}});
     data::attach hello;
     do
@@ -70,6 +71,9 @@ struct leaves_elsewhere : elsewhere {
 
 private:
   unsigned seed_ = 1000;
+  /// Is the next worker. What it said last may still be under way when
+  /// restore_elsewhere() returns.
+  std::optional<talker> next_;
 };
 
 struct impatient_for_parts : leaves_elsewhere {

@@ -42,43 +42,6 @@ BOOST_AUTO_TEST_CASE(a_closed_connection_is_noticed_before_silence) {
   BOOST_TEST(ordered("b").has_value());
 }
 
-/// Lets the session's worker fail so many times, and says whether the manager
-/// still replaces it. Each time but the last it may get a new result.
-struct failing_worker : cluster {
-  bool is_replaced_after(int failures, bool with_results) {
-    join("a");
-    auto at = open("a");
-    for (auto i = 1; i <= failures; ++i) {
-      say("c", "client/c", suspect{at.session, at.epoch, "its worker is gone"});
-      live(6s, {"a"}); // the longest delay of a restart
-      auto order = ordered("a");
-      if (!order)
-        return false;
-      started("a", *order);
-      at = *leased();
-      event got;
-      got.kind = "first-result";
-      got.session = at.session;
-      got.epoch = at.epoch;
-      if (with_results)
-        say("c", "client/c", got);
-    }
-    return true;
-  }
-};
-
-BOOST_FIXTURE_TEST_CASE(a_session_is_given_up_after_failures_without_a_result,
-                        failing_worker) {
-  BOOST_TEST(!is_replaced_after(10, false));
-  BOOST_TEST(count("session-failed") == 1u);
-}
-
-BOOST_FIXTURE_TEST_CASE(a_session_that_gets_results_is_always_replaced,
-                        failing_worker) {
-  BOOST_TEST(is_replaced_after(30, true));
-  BOOST_TEST(count("session-failed") == 0u);
-}
-
 BOOST_AUTO_TEST_CASE(a_node_without_a_connection_gets_no_session) {
   join("a");
   auto first = open("a");

@@ -59,6 +59,21 @@ array_shape floats(std::uint64_t width, std::uint64_t height,
   return {width, height, depth, CU_AD_FORMAT_FLOAT, 1, 0, levels};
 }
 
+/// An array that a read still uses, until hold(0).
+struct with_used_array : with_arrays {
+  std::vector<int> out = std::vector<int>(64);
+  outcome done;
+
+  with_used_array() {
+    auto at = array(1, floats(8, 8, 0));
+    hold(1);
+    BOOST_REQUIRE(dev->enqueue_read(legacy_stream,
+                                    std::as_writable_bytes(std::span{out}), at,
+                                    done.tell())
+                      .ok());
+  }
+};
+
 } // namespace
 
 BOOST_FIXTURE_TEST_SUITE(arrays, with_arrays)
@@ -130,15 +145,8 @@ BOOST_AUTO_TEST_CASE(mipmap_levels_follow_one_another) {
   BOOST_TEST(read(at, layout->bytes / 4)[layout->levels[3].offset / 4] == 1);
 }
 
-BOOST_AUTO_TEST_CASE(an_array_is_destroyed_after_the_work_before_it) {
-  auto at = array(1, floats(8, 8, 0));
-  hold(1);
-  std::vector<int> out(64);
-  outcome done;
-  BOOST_REQUIRE(dev->enqueue_read(legacy_stream,
-                                  std::as_writable_bytes(std::span{out}), at,
-                                  done.tell())
-                    .ok());
+BOOST_FIXTURE_TEST_CASE(an_array_is_destroyed_after_the_work_before_it,
+                        with_used_array) {
   BOOST_REQUIRE(unit.destroy_array(array_id{1}).ok());
   BOOST_TEST(!unit.destroy_array(array_id{1}).ok());
   BOOST_TEST(arrays_here() == 1U);
@@ -156,15 +164,8 @@ BOOST_AUTO_TEST_CASE(an_array_is_destroyed_after_the_work_before_it) {
 
 // The driver puts variables where what was dropped lay, so what is dropped late
 // in one worker must not be dropped earlier in the next one.
-BOOST_AUTO_TEST_CASE(nothing_is_placed_before_earlier_objects_are_dropped) {
-  auto at = array(1, floats(8, 8, 0));
-  hold(1);
-  std::vector<int> out(64);
-  outcome done;
-  BOOST_REQUIRE(dev->enqueue_read(legacy_stream,
-                                  std::as_writable_bytes(std::span{out}), at,
-                                  done.tell())
-                    .ok());
+BOOST_FIXTURE_TEST_CASE(nothing_is_placed_before_earlier_objects_are_dropped,
+                        with_used_array) {
   BOOST_REQUIRE(unit.destroy_array(array_id{1}).ok());
   BOOST_TEST(arrays_here() == 1U);
   auto left_by_module = std::async(std::launch::async, [&] {
@@ -177,16 +178,10 @@ BOOST_AUTO_TEST_CASE(nothing_is_placed_before_earlier_objects_are_dropped) {
 }
 
 // The driver would wait for that stream, on the thread that calls the program.
-BOOST_AUTO_TEST_CASE(an_array_stays_while_a_stream_waits_for_the_program) {
-  auto at = array(1, floats(8, 8, 0));
-  hold(1);
-  std::vector<int> out(64);
-  outcome done, started, ended;
+BOOST_FIXTURE_TEST_CASE(an_array_stays_while_a_stream_waits_for_the_program,
+                        with_used_array) {
+  outcome started, ended;
   std::function<void()> go_on;
-  BOOST_REQUIRE(dev->enqueue_read(legacy_stream,
-                                  std::as_writable_bytes(std::span{out}), at,
-                                  done.tell())
-                    .ok());
   BOOST_REQUIRE(unit.destroy_array(array_id{1}).ok());
   BOOST_REQUIRE(dev->enqueue_host(legacy_stream,
                                   [&](std::function<void()> x) {
