@@ -10,25 +10,49 @@ std::uint64_t checkpoint_taker::begin_progress() {
       .began = now,
       .order = static_cast<std::uint64_t>(now.time_since_epoch().count()),
       .since = now,
+      .copies = now,
       .stands = now};
   return progress_->order;
 }
 
 void checkpoint_taker::note(const data::checkpointing& x) {
+  using phase = data::checkpointing::phase;
   if (!progress_ || x.order != progress_->order)
     return;
+  auto now = clock::now();
   progress_->phase = x.now;
-  progress_->since = clock::now();
-  if (x.now == data::checkpointing::phase::copying)
+  progress_->since = now;
+  switch (x.now) {
+  case phase::copying:
+    // It is told anew after a dry run, which uses other processors.
+    progress_->copies = now;
     progress_->copied_ahead = true;
-  if (x.now == data::checkpointing::phase::stopping)
-    progress_->stands = progress_->since;
+    break;
+  case phase::stopping:
+    progress_->stands = now;
+    break;
+  case phase::resting:
+    break;
+  case phase::completing:
+    progress_->stood = now - progress_->stands;
+    if (!progress_->stopped)
+      note_fixed();
+    break;
+  }
+}
+
+bool checkpoint_taker::runs() const noexcept {
+  using phase = data::checkpointing::phase;
+  return progress_->phase == phase::copying ||
+         progress_->phase == phase::completing;
 }
 
 void checkpoint_taker::take(const data::checkpointed& x,
                             std::vector<unique_fd> files) {
   if (progress_->stopped || x.order != progress_->order)
     return;
+  if (progress_->phase != data::checkpointing::phase::completing)
+    note_fixed();
   progress_->stopped = x;
   progress_->arrived = clock::now();
   if (!x.process_checkpointed) {
@@ -44,9 +68,11 @@ void checkpoint_taker::take(const data::state_part& x,
   if (!progress_)
     return;
   progress_->arrived = clock::now();
+  auto ok = take_part(x.from, bytes);
+  progress_->spent += clock::now() - progress_->arrived;
   // The program must not wait for ever for a snapshot. A worker on this host
   // that finds no room gives up likewise.
-  if (auto ok = take_part(x.from, bytes); !ok)
+  if (!ok)
     give_up(ok.why().what, true);
 }
 
@@ -54,9 +80,8 @@ void checkpoint_taker::take(const data::state_part& x,
 std::chrono::milliseconds checkpoint_taker::phase_within() const {
   using phase = data::checkpointing::phase;
   constexpr std::chrono::minutes written_within{10};
-  auto now = progress_->phase;
-  return now == phase::copying || now == phase::resting ? written_within
-                                                        : rest_within();
+  return runs() || progress_->phase == phase::resting ? written_within
+                                                      : rest_within();
 }
 
 void checkpoint_taker::advance() {
@@ -74,7 +99,9 @@ void checkpoint_taker::advance() {
                    true);
   if (!progress_->stopped)
     return;
+  auto began = clock::now();
   auto complete = transfer();
+  progress_->spent += clock::now() - began;
   if (!complete)
     return give_up(complete.why().what, true);
   if (*complete || has_work())

@@ -95,8 +95,11 @@ protected:
     /// Holds the worker's phase; unset: it has reported none.
     std::optional<data::checkpointing::phase> phase{};
     clock::time_point since;   // when this phase began
+    clock::time_point copies;  // when the worker began to copy
     clock::time_point stands;  // when the worker stopped executing calls
+    clock::duration stood{0};  // until it executed them again
     bool copied_ahead = false; // the worker copied while it executed calls
+    clock::duration spent{0};  // here with the state's bytes
     std::optional<data::checkpointed> stopped{};
     clock::time_point arrived{}; // when the last part of the state came
   };
@@ -105,6 +108,8 @@ protected:
   checkpoint_taker(const checkpoint_taker&) = delete;
   checkpoint_taker& operator=(const checkpoint_taker&) = delete;
 
+  /// Returns whether the worker has told that it executes calls.
+  bool runs() const noexcept;
   /// Starts the clock of a checkpoint, and returns its number.
   std::uint64_t begin_progress();
   /// Returns the checkpoint under way. Precondition: running().
@@ -117,7 +122,9 @@ private:
   virtual std::chrono::milliseconds rest_within() const = 0;
   /// Returns whether the worker executes calls while the state is transferred.
   virtual bool runs_during_transfer() const noexcept = 0;
-  /// Begins to transfer the result, after the worker stopped. May correct `x`.
+  /// Notes that the worker's last account is that of the state.
+  virtual void note_fixed() {}
+  /// Begins to transfer the result. May correct `x`.
   virtual status begin_transfer(data::checkpointed& x,
                                 std::vector<unique_fd> files) = 0;
   virtual status take_part(std::uint64_t from,

@@ -51,13 +51,12 @@ void recovery_promise::note_replay(std::chrono::nanoseconds took) {
   policy_.note_replay(took);
 }
 
-void recovery_promise::note_snapshot(std::uint64_t bytes,
-                                     std::chrono::nanoseconds stood,
-                                     std::chrono::nanoseconds took) {
-  auto longest = std::max(took, std::chrono::nanoseconds{0});
-  policy_.note_snapshot(bytes,
-                        std::clamp(stood, std::chrono::nanoseconds{0}, longest),
-                        longest, clock::now());
+void recovery_promise::note_snapshot(policy::snapshot_effort what) {
+  constexpr policy::duration none{0};
+  what.took = std::max(what.took, none);
+  what.stood = std::clamp(what.stood, none, what.took);
+  what.delayed = std::clamp(what.delayed, none, what.took);
+  policy_.note_snapshot(what, clock::now());
 }
 
 void recovery_promise::note_failure(std::string why,

@@ -34,8 +34,8 @@ public:
   void note_replay(std::chrono::nanoseconds took);
   /// Notes that the snapshot under way covers what the worker has told.
   void note_stopped() { policy_.note_stopped(); }
-  void note_snapshot(std::uint64_t bytes, std::chrono::nanoseconds stood,
-                     std::chrono::nanoseconds took);
+  /// Takes a snapshot, of which some times are the worker's word.
+  void note_snapshot(policy::snapshot_effort what);
   /// Takes a snapshot that the program waited for, which is no cost of the
   /// promise.
   void note_cover(std::uint64_t bytes) {

@@ -177,7 +177,6 @@ std::chrono::milliseconds session_snapshots::rest_within() const {
 /// already, and in the older one that it overwrites.
 status session_snapshots::begin_transfer(data::checkpointed& x,
                                          std::vector<unique_fd>) {
-  promise_.note_stopped();
   if (parts().worker.is_mapped())
     return {};
   const auto& opened = parts().opened;
@@ -227,7 +226,7 @@ void session_snapshots::finish() {
   if (is_cover_)
     promise_.note_cover(what.bytes);
   else
-    promise_.note_snapshot(what.bytes, pause, clock::now() - current().began);
+    promise_.note_snapshot(effort());
   promise_.tell();
   expect_state(what.bytes);
   measure_journal();
@@ -241,10 +240,24 @@ void session_snapshots::finish() {
   parts().listener.on_checkpoint_over();
 }
 
+/// Returns what the snapshot has cost. The worker's times may be any numbers.
+policy::snapshot_effort session_snapshots::effort() const {
+  auto told = [](std::uint64_t ns) {
+    constexpr auto longest = std::uint64_t{1} << 60;
+    return std::chrono::nanoseconds{
+        static_cast<std::int64_t>(std::min(ns, longest))};
+  };
+  const auto& x = *current().stopped;
+  return {.bytes = x.bytes,
+          .stood = told(x.pause_ns),
+          .delayed = told(x.delayed_ns) + current().spent,
+          .took = clock::now() - current().copies};
+}
+
 void session_snapshots::schedule_next(std::chrono::nanoseconds pause) {
   auto now = clock::now();
   auto at_rest = std::clamp<std::chrono::nanoseconds>(pause, 0s, 60s);
-  rested_ = now + std::max(work_per_pause * at_rest, now - current().began);
+  rested_ = now + std::max(work_per_pause * at_rest, now - current().copies);
   next_ = std::max(rested_, current().began + period());
 }
 
@@ -359,12 +372,12 @@ void session_snapshots::give_up(const std::string& why, bool lasting) {
 /// Delays the next snapshot; the longer a failed one stopped the devices, the
 /// more.
 void session_snapshots::retry_later(bool lasting) {
-  using phase = data::checkpointing::phase;
   auto now = clock::now();
   clock::duration wait = retry_after_;
-  auto copies = running() && current().phase == phase::copying;
-  auto took = running() ? now - current().began : 0s;
-  auto stood = running() && !copies ? now - current().stands : 0s;
+  auto took = running() ? now - current().copies : 0s;
+  auto stood = !running() ? 0s
+               : runs()   ? current().stood
+                          : now - current().stands;
   if (running())
     promise_.note_failure(lasting ? trouble_ : std::string{}, stood, took);
   promise_.tell();

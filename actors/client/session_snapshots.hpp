@@ -91,6 +91,7 @@ private:
 
   std::chrono::milliseconds rest_within() const override;
   bool runs_during_transfer() const noexcept override { return true; }
+  void note_fixed() override { promise_.note_stopped(); }
   status begin_transfer(data::checkpointed& x,
                         std::vector<unique_fd> files) override;
   status take_part(std::uint64_t from,
@@ -104,6 +105,7 @@ private:
   std::uint64_t uncovered() const;
   void expect_state(std::uint64_t bytes);
   void begin();
+  policy::snapshot_effort effort() const;
   void schedule_next(std::chrono::nanoseconds pause);
   void retry_later(bool lasting);
   void give_back_places(std::size_t newest, bool on_disk) const;

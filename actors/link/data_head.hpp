@@ -199,7 +199,7 @@ struct go_on {
 };
 /// Says how far a worker is with a checkpoint.
 struct checkpointing {
-  enum class phase : std::uint16_t { copying, stopping, resting };
+  enum class phase : std::uint16_t { copying, stopping, resting, completing };
   std::uint64_t order = 0; // the number of the checkpoint order
   phase now = phase::copying;
 
@@ -216,6 +216,8 @@ struct checkpointed {
   std::uint64_t order = 0; // the number of the checkpoint order
   bool on_disk = false;
   bool process_checkpointed = false; // there is no file: the process waits
+  /// Says how long the copies have delayed others on the worker's processors.
+  std::uint64_t delayed_ns = 0;
 
   static void fields(auto& x, auto&& f) {
     f(x.position, WIRE_MEMBER(Position));
@@ -225,6 +227,7 @@ struct checkpointed {
     f(x.order, WIRE_MEMBER(Order));
     f(x.on_disk, WIRE_MEMBER(OnDisk));
     f(x.process_checkpointed, WIRE_MEMBER(ProcessCheckpointed));
+    f(x.delayed_ns, WIRE_MEMBER(DelayedNs));
   }
 };
 /// Says that a checkpointed process is on its GPUs again.

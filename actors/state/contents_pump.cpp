@@ -1,5 +1,7 @@
 #include "actors/state/contents_pump.hpp"
 
+#include "actors/state/processor_wait.hpp"
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -52,6 +54,11 @@ std::optional<contents_pump::job> contents_pump::wait() {
   return pop_done();
 }
 
+std::chrono::nanoseconds contents_pump::waited() const {
+  std::lock_guard guard{lock_};
+  return waited_;
+}
+
 /// Returns a mark to make, or pieces of one device to copy. Requires the lock
 /// and a job.
 std::vector<contents_pump::job> contents_pump::take_work() {
@@ -60,7 +67,8 @@ std::vector<contents_pump::job> contents_pump::take_work() {
     out.push_back(std::move(todo_.front()));
     todo_.pop_front();
   } while (!out.back().marks && out.size() < copied_at_once && !todo_.empty() &&
-           !todo_.front().marks && todo_.front().from == out.front().from);
+           !todo_.front().marks && todo_.front().from == out.front().from &&
+           todo_.front().kept == out.front().kept);
   return out;
 }
 
@@ -77,7 +85,10 @@ void contents_pump::work(std::span<job> jobs, std::span<std::byte> room) const {
     pieces.push_back({jobs[i].chunk.address,
                       room.subspan(i * state_chunk_bytes, jobs[i].chunk.bytes),
                       status{}});
-  first.from->peek(pieces);
+  if (first.kept != nullptr)
+    first.kept->peek(pieces);
+  else
+    first.from->peek(pieces);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     auto& x = jobs[i];
     x.done = pieces[i].outcome;
@@ -91,6 +102,8 @@ void contents_pump::run() {
   constexpr auto bytes = copied_at_once * state_chunk_bytes;
   // Not zeroed: most snapshots need only a part.
   auto room = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  processor_wait processor;
+  auto waited = processor.total();
   std::unique_lock guard{lock_};
   for (;;) {
     wanted_.wait(guard, [&] { return over_ || !todo_.empty(); });
@@ -99,7 +112,9 @@ void contents_pump::run() {
     auto at_hand = take_work();
     guard.unlock();
     work(at_hand, {room.get(), bytes});
+    auto before = std::exchange(waited, processor.total());
     guard.lock();
+    waited_ += waited - before;
     std::ranges::move(at_hand, std::back_inserter(done_));
     finished_.notify_one();
     guard.unlock();

@@ -5,6 +5,7 @@
 #include "actors/state/state_file.hpp"
 #include "devices/interface/change_unit.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -24,6 +25,8 @@ public:
   /// Describes one piece of work.
   struct job {
     device::change_unit* from = nullptr;
+    /// Holds the copies that are read in place of the memory, or null.
+    device::contents_room* kept = nullptr;
     /// Holds address, bytes and place, and when the job is done also form and
     /// hash.
     state_chunk chunk{};
@@ -55,6 +58,9 @@ public:
   std::optional<job> wait();
   /// Returns the number of jobs that were added and not taken back.
   std::size_t under_way() const noexcept { return under_way_; }
+  /// Returns how long the threads have waited for a processor. Others have
+  /// waited about as long for these threads.
+  std::chrono::nanoseconds waited() const;
 
 private:
   /// So many pieces are copied at a time.
@@ -71,9 +77,10 @@ private:
   /// Counts the jobs that were added and not taken back.
   std::size_t under_way_ = 0;
   /// Guards the members below.
-  std::mutex lock_;
+  mutable std::mutex lock_;
   std::condition_variable wanted_, finished_;
   std::deque<job> todo_, done_;
+  std::chrono::nanoseconds waited_{0};
   bool over_ = false;
   // This is last, because the threads use the other members.
   copying_threads threads_;

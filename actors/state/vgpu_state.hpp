@@ -9,6 +9,7 @@
 #include "schema/base/memory_account.hpp"
 #include "schema/catalogue/calls.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -217,6 +218,10 @@ public:
   /// Returns the bytes that count against the quota, in whole granules, with
   /// modules' variables.
   std::uint64_t used() const noexcept { return account_.used(); }
+  /// Returns the bytes of the quota that are not used.
+  std::uint64_t unused() const noexcept {
+    return quota_ - std::min(quota_, used());
+  }
   /// Returns the bytes of the heap of kernels' malloc.
   std::uint64_t heap_bytes() const noexcept { return heap_; }
 

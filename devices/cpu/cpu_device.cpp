@@ -5,6 +5,7 @@
 #include "devices/cpu/memory/change_tracker.hpp"
 #include "devices/cpu/memory/copy_boxes.hpp"
 #include "devices/cpu/memory/granule_account.hpp"
+#include "devices/cpu/memory/kept_granules.hpp"
 #include "devices/cpu/memory/memory_map.hpp"
 #include "devices/cpu/memory/physical_pages.hpp"
 #include "devices/cpu/memory/shared_memory.hpp"
@@ -240,6 +241,13 @@ public:
   void peek(std::span<peeked> pieces) override {
     for (auto& x : pieces)
       x.outcome = changes_.peek(x.into, x.from);
+  }
+  result<std::unique_ptr<contents_room>>
+  make_room(std::uint64_t granules) override {
+    return kept_granules::make(changes_, account_, granules);
+  }
+  std::uint64_t kept_a_second() const noexcept override {
+    return 4'000'000'000;
   }
   status adopt(device_address address, std::uint64_t bytes, int file,
                std::uint64_t offset) override {

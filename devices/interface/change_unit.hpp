@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 namespace vgpu::device {
@@ -18,6 +19,24 @@ struct peeked {
   std::span<std::byte> into{};
   /// Says whether they were copied.
   status outcome{};
+};
+
+/// Is room on a device for copies of its memory. A device copies its memory to
+/// there in a fraction of the time that it needs to bring it to the host, so
+/// that work waits for a short time only. Ending it frees the room; the device
+/// must outlive it.
+class contents_room {
+public:
+  virtual ~contents_room() = default;
+
+  /// Copies these granules as they are now. Call it once, with the device at
+  /// rest, for at most as many granules as there is room for. Returns when the
+  /// copies are made. After a fault nothing is kept.
+  virtual status keep(std::span<const device_address> granules) = 0;
+  /// Copies pieces of kept granules into memory of this process. Their
+  /// addresses are those that the granules had when they were kept.
+  /// Thread-safe.
+  virtual void peek(std::span<peeked> pieces) = 0;
 };
 
 /// A device that tracks writes to its memory implements this interface, so that
@@ -57,6 +76,15 @@ public:
   /// Thread-safe. The outcome of a piece is a fault where the memory is no
   /// longer mapped, or the host does not let the device read it.
   virtual void peek(std::span<peeked> pieces) = 0;
+
+  /// Returns room for copies of so many granules, in memory that no other call
+  /// counts. A device has one room at a time. Returns CUDA_ERROR_OUT_OF_MEMORY
+  /// where the device has not enough memory.
+  virtual result<std::unique_ptr<contents_room>>
+  make_room(std::uint64_t granules) = 0;
+
+  /// Returns about how many bytes the device copies to a room in a second.
+  virtual std::uint64_t kept_a_second() const noexcept = 0;
 };
 
 } // namespace vgpu::device

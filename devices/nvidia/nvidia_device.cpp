@@ -178,6 +178,14 @@ public:
     enter();
     fingerprints_.peek(pieces);
   }
+  result<std::unique_ptr<contents_room>>
+  make_room(std::uint64_t granules) override {
+    enter();
+    return fingerprints_.make_room(granules, [this] { enter(); });
+  }
+  std::uint64_t kept_a_second() const noexcept override {
+    return 1'000'000'000'000;
+  }
 
   status map(device_address address, std::uint64_t bytes) override {
     if (auto ok = ready(); !ok)

@@ -24,9 +24,10 @@ constexpr duration telling_replay = 100ms;
 
 /// Gives the bytes of a state that are copied or restored in a second at least.
 constexpr double state_speed = 2e9;
-/// Gives the part of a snapshot's time that it costs while the session runs:
-/// the copies use memory and processors that the session could use.
-constexpr double beside = 0.25;
+/// Gives the part of a snapshot's time that it costs while the session runs,
+/// besides the processors: the copies use memory and links that the session
+/// uses, too.
+constexpr double beside = 0.02;
 /// Says how many times longer than at state_speed the copies of a snapshot take
 /// at most. The rest of its time it waits for others, which costs nothing.
 constexpr int slowest_copies = 10;
@@ -62,10 +63,11 @@ duration time_for(std::uint64_t bytes) {
   return nanoseconds(static_cast<double>(bytes) / state_speed * 1e9);
 }
 
-duration cost_of(std::uint64_t bytes, duration stood, duration took) {
-  auto copied =
-      std::clamp(took - stood, duration{0}, slowest_copies * time_for(bytes));
-  return stood + nanoseconds(count(copied) * beside);
+duration cost_of(const snapshot_effort& x) {
+  auto ran = std::max(x.took - x.stood, duration{0});
+  auto copied = std::min(ran, slowest_copies * time_for(x.bytes));
+  auto delayed = std::clamp(x.delayed, duration{0}, ran);
+  return x.stood + delayed + nanoseconds(count(copied) * beside);
 }
 
 } // namespace
@@ -166,12 +168,11 @@ void recovery_time::note_replay(duration took) {
   replays_.learn_replay(uncovered(), std::max(took - restoring(), duration{0}));
 }
 
-void recovery_time::note_snapshot(std::uint64_t bytes, duration stood,
-                                  duration took, time_point now) {
-  auto cost = std::max(cost_of(bytes, stood, took), least_cost);
+void recovery_time::note_snapshot(const snapshot_effort& what, time_point now) {
+  auto cost = std::max(cost_of(what), least_cost);
   budget_.spend(cost, now);
   cost_ = cost_ ? (*cost_ + cost) / 2 : cost;
-  note_cover(bytes, now);
+  note_cover(what.bytes, now);
 }
 
 void recovery_time::note_cover(std::uint64_t bytes, time_point now) {
@@ -186,7 +187,8 @@ void recovery_time::note_cover(std::uint64_t bytes, time_point now) {
 
 void recovery_time::note_failure(std::string why, duration stood, duration took,
                                  time_point now) {
-  budget_.spend(cost_of(expected_bytes_, stood, took), now);
+  budget_.spend(
+      cost_of({.bytes = expected_bytes_, .stood = stood, .took = took}), now);
   rest_ = rest_ == duration{0} ? options_.first_rest
                                : std::min(2 * rest_, options_.longest_rest);
   rests_until_ = now + rest_;
@@ -208,8 +210,8 @@ duration recovery_time::replay_within() const {
 
 duration recovery_time::expected_cost() const {
   return cost_ ? *cost_
-               : std::max(cost_of(expected_bytes_, duration{0},
-                                  time_for(expected_bytes_)),
+               : std::max(cost_of({.bytes = expected_bytes_,
+                                   .took = time_for(expected_bytes_)}),
                           least_cost);
 }
 

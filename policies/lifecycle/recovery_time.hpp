@@ -60,6 +60,14 @@ private:
   double factor_ = 1; // a replay's time by the estimate's
 };
 
+/// Says what a snapshot took.
+struct snapshot_effort {
+  std::uint64_t bytes = 0; // of the state
+  duration stood{0};       // for which the session stood still
+  duration delayed{0};     // for which copies kept processors from others
+  duration took{0};        // in all, beginning with the first copy
+};
+
 /// Limits the time that snapshots take to a part of all time. A snapshot that
 /// was dearer than its credit is paid by those after it.
 class snapshot_budget {
@@ -119,10 +127,8 @@ public:
   void note_replay(duration took);
   /// Notes that the work so far will be in the snapshot under way.
   void note_stopped() { in_next_ = total(); }
-  /// Takes a snapshot of so many bytes. `stood` says how long the session stood
-  /// still for it, and `took` how long it took.
-  void note_snapshot(std::uint64_t bytes, duration stood, duration took,
-                     time_point now);
+  /// Takes a snapshot.
+  void note_snapshot(const snapshot_effort& what, time_point now);
   /// Takes a snapshot that the budget does not pay.
   void note_cover(std::uint64_t bytes, time_point now);
   /// Takes a snapshot that failed.

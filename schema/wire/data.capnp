@@ -142,6 +142,9 @@ struct Checkpointing {
     # The worker executes no further calls.
     resting @2;
     # The devices are at rest, and the worker writes the rest of the state.
+    completing @3;
+    # For a snapshot: what the state is was fixed at the progress that was told
+    # last. The worker executes calls again, and writes what its devices keep.
   }
 }
 struct Checkpointed {
@@ -161,6 +164,9 @@ struct Checkpointed {
   processCheckpointed @6 :Bool;
   # Whether there is no file, because the worker's process was checkpointed,
   # with its GPUs' memory on its host.
+  delayedNs @7 :UInt64;
+  # How long the threads that copied waited for a processor of the worker's
+  # host. Others have waited about as long for them.
 }
 struct Differs {
   calls @0 :List(UInt64);

@@ -184,7 +184,12 @@ bool executor::needs_cover(const dispatch_context& on,
 
 bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
   lacks_cover_ = false;
+  auto once_more = copier_.has_room() ? owner : nullptr;
   auto done = perform(what, std::move(owner), true);
+  // A snapshot may have memory that the session now needs.
+  if (!done.outcome && cuda_code(done.outcome) == CUDA_ERROR_OUT_OF_MEMORY &&
+      copier_.give_back_room())
+    done = perform(what, std::move(once_more), true);
   auto& outcome = done.outcome;
   if (done.held_back)
     return false;
@@ -318,10 +323,6 @@ status executor::capture_for_dry_run(int file) {
   return bytes ? status{} : bytes.why();
 }
 
-result<std::uint64_t> executor::finish_copy() {
-  return copier_.finish();
-}
-
 status executor::dry_run(int file) {
   auto from = state_reader::open(file);
   if (!from)
@@ -374,6 +375,8 @@ result<std::uint64_t> executor::restore(int file, bool adopt,
   if (!ok)
     return ok.why();
   objects_.restored_at = objects_.position;
+  // The state named the addresses of variables, and they are the same here.
+  objects_.tried_until = objects_.position;
   // Only a snapshot covers what was done before.
   objects_.cover.note_varying(objects_.position);
   return objects_.position;

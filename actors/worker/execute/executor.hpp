@@ -234,15 +234,23 @@ public:
   // -- a state that is copied ahead (state_copier.hpp) ------------------------
 
   bool copies_ahead() const { return copier_.is_possible(); }
-  status begin_copy(int file, bool keep, std::function<void()> ring) {
-    return copier_.begin(file, keep, std::move(ring));
+  status begin_copy(int file, bool snapshot, std::function<void()> ring) {
+    return copier_.begin(file, snapshot, std::move(ring));
   }
   result<bool> copy_on() { return copier_.go_on(); }
-  /// Completes the state, as capture() does, with the remaining copies.
-  result<std::uint64_t> finish_copy();
+  /// Fixes what the state will be. The conditions are those of capture().
+  status describe_copy() { return copier_.describe(); }
+  result<std::uint64_t> finish_copy() { return copier_.finish(); }
+  /// Returns for how long the copies of the last state have delayed others on
+  /// this host's processors.
+  std::chrono::nanoseconds copies_delayed() const noexcept {
+    return copier_.delayed();
+  }
   void abandon_copy() noexcept { copier_.abandon(); }
   void forget_copies() noexcept { copier_.forget(); }
   bool copies() const noexcept { return copier_.is_copying(); }
+  /// Returns whether devices keep contents that the file does not have yet.
+  bool keeps_copies() const noexcept { return copier_.has_room(); }
 
 private:
   struct performed {

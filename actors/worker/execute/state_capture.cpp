@@ -254,12 +254,14 @@ result<std::uint64_t> state_capture::run_for_dry_run() {
 }
 
 result<std::uint64_t> state_capture::run() {
+  auto ok = describe();
+  return ok ? finish() : ok.why();
+}
+
+status state_capture::describe() {
   index_.calls = session_.calls;
   index_.consoles = session_.output->printed();
   objects();
-  if (base_ != nullptr)
-    for (auto& [address, x] : base_->pieces())
-      index_.memory.push_back(x.chunk);
   auto ok = images();
   for (auto& slot : session_.devices) {
     if (ok)
@@ -269,10 +271,18 @@ result<std::uint64_t> state_capture::run() {
     if (ok)
       ok = placed_memory(slot);
   }
-  if (ok)
-    ok = host_memory();
-  if (!ok)
-    return ok.why();
+  return ok ? host_memory() : ok;
+}
+
+result<std::uint64_t> state_capture::finish() {
+  if (base_ != nullptr) {
+    std::vector<state_chunk> all;
+    all.reserve(base_->pieces().size() + index_.memory.size());
+    for (auto& [address, x] : base_->pieces())
+      all.push_back(x.chunk);
+    all.insert(all.end(), index_.memory.begin(), index_.memory.end());
+    index_.memory = std::move(all);
+  }
   return to_.finish(index_);
 }
 

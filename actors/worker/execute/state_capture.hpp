@@ -41,6 +41,12 @@ public:
   /// Writes the whole state, and returns the file's size. Call it only while
   /// the devices are idle.
   result<std::uint64_t> run();
+  /// Does the first part of run(): everything but what the base's file has or
+  /// will have. Call it only while the devices are idle.
+  status describe();
+  /// Does the second part, and returns the file's size. Calls may have been
+  /// executed since describe(). The base's file must be up to date now.
+  result<std::uint64_t> finish();
   /// Writes what decides where a driver puts variables, without any contents.
   result<std::uint64_t> run_for_dry_run();
   /// Writes a piece of an image ahead of run_for_dry_run(). Returns true when

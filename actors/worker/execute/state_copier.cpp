@@ -1,5 +1,6 @@
 #include "actors/worker/execute/state_copier.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/state/contents_pump.hpp"
 #include "actors/worker/execute/state_capture.hpp"
 
@@ -8,8 +9,10 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <unistd.h>
 
@@ -19,8 +22,8 @@ namespace vgpu {
 class state_copier::rounds {
 public:
   rounds(session_objects& session, std::shared_ptr<snapshot_base> to,
-         bool keeps, std::function<void()> ring)
-      : session_(session), to_(std::move(to)), keeps_(keeps),
+         bool snapshot, std::function<void()> ring)
+      : session_(session), to_(std::move(to)), keeps_(snapshot),
         ring_(std::move(ring)) {}
 
   const std::shared_ptr<snapshot_base>& base() const noexcept { return to_; }
@@ -29,13 +32,29 @@ public:
   /// Makes the marks of a round. Later the devices list the changes before
   /// them.
   void begin_round();
-  /// Returns true when the session should stand still for the rest.
+  /// Returns true when the session should stand still for the rest, and after
+  /// rest() when the file has everything.
   result<bool> go_on();
-  /// Copies the rest while the devices are idle. The result is final.
+  /// Copies or keeps the rest while the devices are idle.
+  status rest();
+  /// Waits until the file has everything. Precondition: rest() succeeded.
   status finish();
+  bool has_room() const noexcept { return !rooms_.empty(); }
+  std::chrono::nanoseconds delayed() const { return pump_.waited(); }
 
 private:
   using clock = std::chrono::steady_clock;
+  /// Says what the pump's jobs are.
+  enum class stage : std::uint8_t {
+    marking, // the marks of a round
+    copying, // the changes before them
+    kept     // copies that devices keep: the session has gone on
+  };
+  /// Holds the changes of one device.
+  struct change {
+    std::uint64_t bytes = 0;
+    std::uint64_t granules = 0;
+  };
 
   /// Limits the time for which the session stands still for the rest, if
   /// possible.
@@ -50,12 +69,16 @@ private:
   std::vector<snapshot_base::range> ranges() const;
   bool tells_at_marks() const;
   bool changed(const snapshot_base::piece& x) const;
-  std::uint64_t changed_bytes() const;
+  std::vector<change> count_changes();
   void list_changed();
   void feed();
   status note(const contents_pump::job& x, bool at_rest);
   status drain(bool at_rest);
-  bool is_little();
+  bool may_rest();
+  bool is_little(std::uint64_t rest);
+  bool make_rooms(const std::vector<change>& of);
+  status keep();
+  status keep_on(std::size_t device);
   bool has_images() const;
   status image_on();
   status image_piece(std::span<const std::byte> bytes, std::uint64_t at);
@@ -64,11 +87,16 @@ private:
   std::shared_ptr<snapshot_base> to_;
   bool keeps_;
   std::function<void()> ring_;
+  /// Hold what the devices keep; one for each device, or none.
+  std::vector<std::unique_ptr<device::contents_room>> rooms_{};
+  std::vector<std::uint64_t> room_for_{}; // granules
+  // The pump uses the rooms.
   contents_pump pump_{to_->file(), ring_};
   std::deque<contents_pump::job> todo_{};
   std::vector<std::uint64_t> marks_ =
       std::vector<std::uint64_t>(session_.devices.size(), 1);
-  bool is_marked_ = false;
+  stage stage_ = stage::marking;
+  status outcome_{};           // of the kept copies
   std::uint64_t of_round_ = 0; // bytes
   unsigned rounds_ = 0;
   clock::time_point began_{};
@@ -105,10 +133,20 @@ bool state_copier::rounds::changed(const snapshot_base::piece& x) const {
                             .changed_since(x.chunk.address, x.mark);
 }
 
-std::uint64_t state_copier::rounds::changed_bytes() const {
-  std::uint64_t out = 0;
-  for (auto& [address, x] : to_->pieces())
-    out += changed(x) ? x.chunk.bytes : 0;
+/// Counts what a round would copy now, for each device.
+std::vector<state_copier::rounds::change>
+state_copier::rounds::count_changes() {
+  to_->keep(ranges());
+  std::vector<change> out(session_.devices.size());
+  auto last = ~device_address{0};
+  for (auto& [address, x] : to_->pieces()) {
+    if (!changed(x))
+      continue;
+    auto& of = out[device_at(address)];
+    of.bytes += x.chunk.bytes;
+    auto granule = address / granule_bytes;
+    of.granules += granule != std::exchange(last, granule);
+  }
   return out;
 }
 
@@ -121,11 +159,11 @@ void state_copier::rounds::begin_round() {
     mark.chunk.address = window_of(d);
     pump_.add(mark);
   }
-  is_marked_ = false;
+  stage_ = stage::marking;
 }
 
 void state_copier::rounds::list_changed() {
-  is_marked_ = true;
+  stage_ = stage::copying;
   to_->keep(ranges());
   of_round_ = 0;
   for (auto& [address, x] : to_->pieces()) {
@@ -137,7 +175,6 @@ void state_copier::rounds::list_changed() {
     of_round_ += x.chunk.bytes;
   }
   began_ = clock::now();
-  feed();
 }
 
 void state_copier::rounds::feed() {
@@ -165,11 +202,20 @@ status state_copier::rounds::drain(bool at_rest) {
 }
 
 /// Returns whether the session should stand still now.
-bool state_copier::rounds::is_little() {
+bool state_copier::rounds::may_rest() {
+  auto changes = count_changes();
+  std::uint64_t rest = 0;
+  for (auto& x : changes)
+    rest += x.bytes;
+  // A round before tells what is kept up to date.
+  auto little = rounds_ > 1 && is_little(rest);
+  return make_rooms(changes) || little;
+}
+
+bool state_copier::rounds::is_little(std::uint64_t rest) {
   auto took = std::chrono::duration<double>{clock::now() - began_}.count();
   if (of_round_ >= telling_bytes && took > 0)
     bytes_a_second_ = static_cast<double>(of_round_) / took;
-  auto rest = changed_bytes();
   auto most = bytes_a_second_ * std::chrono::duration<double>{rest_for}.count();
   // The first round takes longer than the second, because its file has no pages
   // yet.
@@ -179,9 +225,11 @@ bool state_copier::rounds::is_little() {
 
 result<bool> state_copier::rounds::go_on() {
   while (auto done = pump_.take())
-    if (auto ok = note(*done, false); !ok)
+    if (auto ok = note(*done, stage_ == stage::kept); !ok)
       return ok.why();
   feed();
+  if (stage_ == stage::kept)
+    return pump_.under_way() == 0;
   if (has_images()) {
     if (auto ok = image_on(); !ok)
       return ok.why();
@@ -190,17 +238,19 @@ result<bool> state_copier::rounds::go_on() {
   }
   if (pump_.under_way() != 0)
     return false;
-  if (is_marked_)
+  if (stage_ == stage::copying) {
     begin_round();
-  else if (rounds_ > 1 && is_little())
+  } else if (may_rest()) {
     return true;
-  else
+  } else {
     list_changed();
+    feed();
+  }
   ring_();
   return false;
 }
 
-status state_copier::rounds::finish() {
+status state_copier::rounds::rest() {
   todo_.clear();
   auto ok = drain(false);
   if (ok && (keeps_ || tells_at_marks())) {
@@ -210,10 +260,95 @@ status state_copier::rounds::finish() {
   if (!ok)
     return ok;
   list_changed();
-  ok = drain(true);
   while (ok && has_images())
     ok = image_on();
-  return ok;
+  return ok ? keep() : ok;
+}
+
+status state_copier::rounds::finish() {
+  feed();
+  if (auto ok = drain(true); !ok) {
+    outcome_ = ok;
+    todo_.clear();
+    while (pump_.wait())
+      ; // the rooms are in use until then
+  }
+  rooms_.clear();
+  return outcome_;
+}
+
+// -- what devices keep --------------------------------------------------------
+
+/// Makes room on the devices for everything that changed, if that is allowed
+/// and saves the session time. The memory is that of the session's quota which
+/// the session does not use.
+bool state_copier::rounds::make_rooms(const std::vector<change>& of) {
+  rooms_.clear();
+  room_for_.clear();
+  auto takes = std::chrono::duration<double>{0};
+  for (std::size_t d = 0; d < of.size(); ++d)
+    takes += std::chrono::duration<double>{
+        static_cast<double>(of[d].bytes) /
+        static_cast<double>(changes(d).kept_a_second())};
+  if (!keeps_ || takes > rest_for)
+    return false;
+  for (std::size_t d = 0; d < of.size(); ++d) {
+    // More may change until the session stands still.
+    auto granules = of[d].granules + of[d].granules / 8 + 16;
+    granules =
+        std::min(granules, session_.devices[d].state.unused() / granule_bytes);
+    auto room = granules < std::max<std::uint64_t>(of[d].granules, 1)
+                    ? result<std::unique_ptr<device::contents_room>>{cuda_fault(
+                          CUDA_ERROR_OUT_OF_MEMORY,
+                          "its quota leaves no room for copies")}
+                    : changes(d).make_room(granules);
+    if (!room) {
+      rooms_.clear();
+      return false;
+    }
+    rooms_.push_back(std::move(*room));
+    room_for_.push_back(granules);
+  }
+  return true;
+}
+
+/// Has the devices keep what is to be copied, as far as there is room, and
+/// copies the rest.
+status state_copier::rounds::keep() {
+  for (std::size_t d = 0; d < rooms_.size(); ++d)
+    if (auto ok = keep_on(d); !ok) {
+      spdlog::info("changed memory is copied at rest: {}", ok.why().what);
+      for (auto& x : todo_)
+        x.kept = nullptr;
+      break;
+    }
+  auto later = std::stable_partition(todo_.begin(), todo_.end(),
+                                     [](auto& x) { return x.kept == nullptr; });
+  std::deque<contents_pump::job> kept{later, todo_.end()};
+  todo_.erase(later, todo_.end());
+  feed();
+  if (auto ok = drain(true); !ok)
+    return ok;
+  stage_ = stage::kept;
+  todo_ = std::move(kept);
+  feed();
+  return {};
+}
+
+status state_copier::rounds::keep_on(std::size_t device) {
+  std::vector<device_address> granules;
+  for (auto& x : todo_) {
+    auto granule = x.chunk.address / granule_bytes * granule_bytes;
+    if (device_at(granule) != device)
+      continue;
+    auto known = !granules.empty() && granules.back() == granule;
+    if (!known && granules.size() == room_for_[device])
+      break;
+    if (!known)
+      granules.push_back(granule);
+    x.kept = rooms_[device].get();
+  }
+  return rooms_[device]->keep(granules);
 }
 
 // -- images -------------------------------------------------------------------
@@ -265,9 +400,10 @@ bool state_copier::is_possible() const {
       session_.devices, [](auto& slot) { return slot.can.change == nullptr; });
 }
 
-status state_copier::begin(int file, bool keep, std::function<void()> ring) {
+status state_copier::begin(int file, bool snapshot,
+                           std::function<void()> ring) {
   constexpr std::size_t most_kept = 2; // of successive snapshots
-  round_.reset();
+  abandon();
   auto known = std::find_if(kept_.begin(), kept_.end(),
                             [&](auto& x) { return x->is_of(file); });
   std::shared_ptr<snapshot_base> to;
@@ -287,7 +423,7 @@ status state_copier::begin(int file, bool keep, std::function<void()> ring) {
     return ok;
   if (kept_.size() >= most_kept)
     kept_.erase(kept_.begin());
-  round_ = std::make_shared<rounds>(session_, to, keep, std::move(ring));
+  round_ = std::make_shared<rounds>(session_, to, snapshot, std::move(ring));
   round_->begin_round();
   return {};
 }
@@ -296,16 +432,43 @@ result<bool> state_copier::go_on() {
   return round_->go_on();
 }
 
+status state_copier::describe() {
+  auto ok = describable_now(session_);
+  if (ok)
+    ok = round_->rest();
+  if (!ok)
+    return ok;
+  description_ = std::make_shared<state_capture>(session_, *round_->base());
+  return description_->describe();
+}
+
 result<std::uint64_t> state_copier::finish() {
   auto x = std::exchange(round_, nullptr);
-  if (auto ok = describable_now(session_); !ok)
-    return ok.why();
+  auto description = std::exchange(description_, nullptr);
   if (auto ok = x->finish(); !ok)
     return ok.why();
-  auto bytes = state_capture{session_, *x->base()}.run();
+  delayed_ = x->delayed();
+  auto bytes = description->finish();
   if (bytes && x->keeps())
     kept_.push_back(x->base());
   return bytes;
+}
+
+void state_copier::abandon() noexcept {
+  description_.reset();
+  round_.reset();
+}
+
+bool state_copier::has_room() const noexcept {
+  return round_ && round_->has_room();
+}
+
+bool state_copier::give_back_room() {
+  if (!has_room())
+    return false;
+  // Its outcome is finish()'s.
+  (void)round_->finish();
+  return true;
 }
 
 } // namespace vgpu

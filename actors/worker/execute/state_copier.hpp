@@ -4,6 +4,7 @@
 #include "actors/state/snapshot_base.hpp"
 #include "actors/worker/session/session_objects.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,11 +12,22 @@
 
 namespace vgpu {
 
-/// Copies a session's memory ahead of a state, in rounds. Each round copies
-/// what changed since its last copy. It takes less time than the one before if
-/// the program changes memory more slowly than it is copied. A snapshot's file
-/// is kept, so that the next snapshot copies only what changed since. The
-/// executor's thread uses it, and a thread of its own copies.
+class state_capture;
+
+/// Copies a session's memory for a state, most of it while calls are executed.
+///
+/// It copies in rounds, of which each copies what changed since its last copy.
+/// A round takes less time than the one before if the program changes memory
+/// more slowly than it is copied. Then the session stands still for the rest.
+/// For a snapshot the device keeps copies of the rest, which takes it little
+/// time, and the file gets them after the session has gone on. No round is
+/// needed where the device can keep everything that changed.
+///
+///   begin() ─► go_on() … true ─► describe() ─► go_on() … true ─► finish()
+///              calls run         at rest       calls run
+///
+/// A snapshot's file is kept, so that the next snapshot copies only what
+/// changed since. The executor's thread uses it, and threads of its own copy.
 class state_copier {
 public:
   explicit state_copier(session_objects& session) : session_(session) {}
@@ -27,17 +39,28 @@ public:
 
   /// Begins a state in this file, which finish() completes. In a file whose
   /// contents were kept, unchanged contents stay; another file is emptied.
-  /// `keep` keeps the contents of this one. Call go_on() now, and after each
-  /// call of `ring`, which comes on any thread.
-  status begin(int file, bool keep, std::function<void()> ring);
-  /// Continues the copy. Returns true when the session should stand still for
-  /// the rest, because so little or so much changes. Abandon the copy after a
-  /// fault. Precondition: is_copying().
+  /// `snapshot` keeps the contents of this one, and lets devices keep copies
+  /// beyond describe(). Call go_on() now, and after each call of `ring`, which
+  /// comes on any thread.
+  status begin(int file, bool snapshot, std::function<void()> ring);
+  /// Continues the copy. Returns true when the next step is due. Abandon the
+  /// copy after a fault. Precondition: is_copying().
   result<bool> go_on();
-  /// Completes the state with the rest of the memory and the index. Returns its
-  /// size. Call it only while the devices are idle. Precondition: is_copying().
+  /// Copies or keeps the rest of the memory, and describes everything else.
+  /// Call it only while the devices are idle. Precondition: is_copying().
+  status describe();
+  /// Completes the state with the index. Returns its size. Waits where go_on()
+  /// has not returned true since describe(). Precondition: is_copying().
   result<std::uint64_t> finish();
-  void abandon() noexcept { round_.reset(); }
+  /// Returns for how long the copies of the last state that was completed have
+  /// delayed others on this host's processors.
+  std::chrono::nanoseconds delayed() const noexcept { return delayed_; }
+  void abandon() noexcept;
+  /// Returns whether the copy has device memory beside the session's.
+  bool has_room() const noexcept;
+  /// Gives that memory back, after the file has its contents. Returns false
+  /// where there is none.
+  bool give_back_room();
   /// Forgets all kept files.
   void forget() noexcept { kept_.clear(); }
 
@@ -48,6 +71,8 @@ private:
   /// Holds the files whose contents are kept, the latest last.
   std::vector<std::shared_ptr<snapshot_base>> kept_;
   std::shared_ptr<rounds> round_;
+  std::shared_ptr<state_capture> description_;
+  std::chrono::nanoseconds delayed_{0};
 };
 
 } // namespace vgpu

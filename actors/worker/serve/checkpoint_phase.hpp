@@ -15,7 +15,9 @@ namespace vgpu {
 ///           └───────────────┴────────────────┘                     │   │
 ///                                                                7 │   │ 8
 ///      6                                                           │   │
-///  ◄──────── stopped ◄─────────────────────────────────────────────┘   │
+///  ◄──────── stopped ◄─────────────────────────────────────────────┤   │
+///      15                                                          │   │
+///  ◄──────── completing ◄──────────────────────────────────────────┘   │
 ///                                                                      │
 ///      10              9                       8                       │
 ///  ◄──────── returning ◄──── checkpointed ◄──────── releasing ◄────────┘
@@ -33,7 +35,8 @@ namespace vgpu {
 ///  4 No host function is under way: the devices become idle.
 ///  5 A module was loaded meanwhile: another dry run.
 ///  6 The client lets the session continue.
-///  7 The state is written. (After a snapshot the session returns to running at
+///  7 The state is written, or a snapshot's devices keep what its file lacks.
+///    (After a snapshot that is written the session returns to running at
 ///    once.)
 ///  8 The session cannot be described, and its process may be checkpointed
 ///    instead: the driver releases its GPUs' memory. `checkpointed` follows
@@ -46,15 +49,18 @@ namespace vgpu {
 /// 13 The driver cannot release the memory, and has changed nothing.
 /// 14 The next worker is prepared on this host, and compiles modules. Whatever
 ///    its answer is, 1, 2 or 3 follows.
+/// 15 The file has everything.
 ///
-/// From preparing, dry_run, copying, stopping and settling the session returns
-/// to running where the client lets it continue, or where no state can be
-/// taken. Where its process may be checkpointed instead, it goes to stopping.
+/// From preparing, dry_run, copying, stopping, settling and completing the
+/// session returns to running where the client lets it continue, or where no
+/// state can be taken. Where its process may be checkpointed instead, it goes
+/// to stopping.
 enum class checkpoint_phase : std::uint8_t {
   running,
   preparing,
   dry_run,
   copying,
+  completing,
   stopping,
   settling,
   stopped,

@@ -60,6 +60,8 @@ void worker_checkpoint::look() {
     look_dry_run();
   if (phase_ == checkpoint_phase::copying)
     copy_on();
+  if (phase_ == checkpoint_phase::completing)
+    complete_on();
   if (phase_ == checkpoint_phase::stopping && exec_.may_stop())
     look_stopped();
   if (phase_ == checkpoint_phase::settling && settled_->load())
@@ -272,26 +274,44 @@ void worker_checkpoint::take_state() {
     return refuse(bytes.why().what);
   // If the next worker maps the log, the program's memory must have this.
   client_.settle_answers(true);
-  hand_over(*bytes, clock::now() - began);
+  settled_.reset();
+  std::chrono::nanoseconds pause = clock::now() - began;
+  taken_ = {.position = progress_.position(),
+            .answers = client_.forwarded(),
+            .pause_ns = static_cast<std::uint64_t>(pause.count()),
+            .order = wanted_.order,
+            .on_disk = files_.is_on_disk()};
+  // Until here the snapshot covers what was executed.
+  if (is_ordered_by_client())
+    client_.tell(progress_.now());
+  if (*bytes)
+    return hand_over(**bytes);
+  phase_ = checkpoint_phase::completing;
+  tell(phase_told::completing);
+  ring_();
 }
 
-void worker_checkpoint::hand_over(std::uint64_t bytes,
-                                  std::chrono::nanoseconds pause) {
-  data::checkpointed news{.position = progress_.position(),
-                          .bytes = bytes,
-                          .answers = client_.forwarded(),
-                          .pause_ns = static_cast<std::uint64_t>(pause.count()),
-                          .order = wanted_.order,
-                          .on_disk = files_.is_on_disk()};
-  settled_.reset();
+/// Writes what the devices keep. Calls are executed meanwhile.
+void worker_checkpoint::complete_on() {
+  auto ready = exec_.copy_on();
+  if (ready && !*ready)
+    return;
+  auto bytes = ready ? exec_.finish_copy() : ready.why();
+  if (!bytes)
+    return refuse(bytes.why().what);
+  hand_over(*bytes);
+}
+
+void worker_checkpoint::hand_over(std::uint64_t bytes) {
+  taken_.bytes = bytes;
+  taken_.delayed_ns =
+      static_cast<std::uint64_t>(exec_.copies_delayed().count());
   files_.note_written();
   phase_ =
       wanted_.go_on ? checkpoint_phase::running : checkpoint_phase::stopped;
   // A client would resume a session whose checkpoint it did not order.
   if (is_ordered_by_client()) {
-    // Until here the snapshot covers what was executed.
-    client_.tell(progress_.now());
-    client_.tell(news, files_.handed_over());
+    client_.tell(taken_, files_.handed_over());
     if (client_.is_on_this_host())
       files_.note_taken(wanted_.go_on);
   }
@@ -303,24 +323,32 @@ status worker_checkpoint::choose_file() {
                        exec_.used_bytes() > wanted_.in_memory);
 }
 
-/// Writes the state. Completes what was copied ahead. Where that fails, as on a
-/// host that does not let a process read memory, copies everything now.
-result<std::uint64_t> worker_checkpoint::write() {
+/// Writes the state, and returns its size; nothing where complete_on() has to
+/// write what the devices keep. Completes what was copied ahead. Where that
+/// fails, as on a host that does not let a process read memory, copies
+/// everything now.
+result<std::optional<std::uint64_t>> worker_checkpoint::write() {
+  using written = std::optional<std::uint64_t>;
   if (!exec_.copies() && lends()) {
     auto bytes = write_lending();
     if (bytes)
-      return bytes;
+      return written{*bytes};
     spdlog::info("session {}: its memory is copied, and not handed over: {}",
                  identity_.session.value, bytes.why().what);
   }
   if (exec_.copies()) {
-    auto bytes = exec_.finish_copy();
+    auto ok = exec_.describe_copy();
+    if (ok && exec_.keeps_copies())
+      return written{};
+    auto bytes = ok ? exec_.finish_copy() : ok.why();
     if (bytes)
-      return bytes;
+      return written{*bytes};
+    exec_.abandon_copy();
     spdlog::info("session {}: its copied state cannot be completed: {}",
                  identity_.session.value, bytes.why().what);
   }
-  return exec_.capture(files_.state(), wanted_.compress);
+  auto bytes = exec_.capture(files_.state(), wanted_.compress);
+  return bytes ? written{*bytes} : result<written>{bytes.why()};
 }
 
 /// Writes a state that lends its memory, with a few descriptors for all of it.

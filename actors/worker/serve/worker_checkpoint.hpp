@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -130,9 +131,10 @@ private:
   void look_stopped();
   void take_state();
   status choose_file();
-  result<std::uint64_t> write();
+  result<std::optional<std::uint64_t>> write();
   result<std::uint64_t> write_lending();
-  void hand_over(std::uint64_t bytes, std::chrono::nanoseconds pause);
+  void complete_on();
+  void hand_over(std::uint64_t bytes);
   void refuse(const std::string& why);
 
   // the process
@@ -171,6 +173,8 @@ private:
   clock::time_point tried_at_{};
   /// Tells whether the devices are idle.
   std::shared_ptr<std::atomic<bool>> settled_;
+  /// Describes the state that was taken, before its file is complete.
+  data::checkpointed taken_;
   /// Says why the driver could not release the process's memory.
   std::string stays_because_;
 };

@@ -5,12 +5,27 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 namespace vgpu::device::nvidia {
 
 namespace {
 
 constexpr auto list_bytes = std::uint64_t{4096} * sizeof(device_address);
+
+fault cannot_look() {
+  return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
+                    "this device cannot report changes of its memory");
+}
+
+/// Splits a range into parts of at most `most`.
+std::vector<std::span<peeked>> in_batches(std::span<peeked> all,
+                                          std::size_t most) {
+  std::vector<std::span<peeked>> out;
+  for (; !all.empty(); all = all.subspan(out.back().size()))
+    out.push_back(all.first(std::min(most, all.size())));
+  return out;
+}
 
 } // namespace
 
@@ -26,14 +41,16 @@ status fingerprints::open() {
     ok = api_->check(api_->cuEventCreate(&done_, CU_EVENT_DISABLE_TIMING),
                      "cuEventCreate");
   if (ok)
-    ok = take_room();
+    ok = take_memory();
+  if (ok)
+    ok = spare_.reserve();
   if (ok)
     kernel_ = *kernel;
   return ok;
 }
 
 /// Maps granules for copies, and one for the lists.
-status fingerprints::take_room() {
+status fingerprints::take_memory() {
   CUmemAllocationProp what{};
   what.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device_}};
@@ -105,8 +122,7 @@ status fingerprints::run(std::span<const device_address> granules,
 result<std::uint64_t> fingerprints::mark() {
   std::lock_guard guard{mutex_};
   if (kernel_ == nullptr)
-    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
-                      "this device cannot report changes of its memory");
+    return cannot_look();
   std::vector<device_address> granules;
   std::vector<fingerprint> what;
   auto ok = window_.with_used([&](std::vector<device_address> used) {
@@ -126,15 +142,17 @@ result<std::uint64_t> fingerprints::mark() {
   return seen_.look(granules, what);
 }
 
+// -- copies -------------------------------------------------------------------
+
 void fingerprints::peek(std::span<peeked> pieces) {
-  for (; pieces.size() > copied_at_once;
-       pieces = pieces.subspan(copied_at_once))
-    peek_some(pieces.first(copied_at_once));
-  peek_some(pieces);
+  for (auto all : in_batches(pieces, copied_at_once))
+    peek_some(all, [&](buffers to) { return copy(all, to); });
 }
 
-/// Other threads may use the device while this one copies the bytes on.
-void fingerprints::peek_some(std::span<peeked> pieces) {
+/// Calls `copy` with a buffer for each piece, and copies the bytes on where it
+/// succeeds. Other threads may use the device meanwhile.
+void fingerprints::peek_some(std::span<peeked> pieces,
+                             const std::function<status(buffers)>& copy) {
   std::vector<staging::buffer> rooms;
   status ok;
   for (auto& x : pieces) {
@@ -146,7 +164,7 @@ void fingerprints::peek_some(std::span<peeked> pieces) {
     rooms.push_back(std::move(*room));
   }
   if (ok)
-    ok = copy(pieces, rooms);
+    ok = copy(rooms);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     auto& x = pieces[i];
     if (!ok)
@@ -158,26 +176,20 @@ void fingerprints::peek_some(std::span<peeked> pieces) {
 
 /// Copies whole granules on the device first, where copies take almost no time,
 /// so that the fingerprints are those of the same bytes that the caller gets.
-status fingerprints::copy(std::span<peeked> pieces,
-                          std::span<staging::buffer> rooms) {
+status fingerprints::copy(std::span<peeked> pieces, buffers to) {
   std::lock_guard guard{mutex_};
   if (kernel_ == nullptr)
-    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
-                      "cannot compute fingerprints of this device's memory");
+    return cannot_look();
   std::vector<device_address> granules;
   auto ok = copy_on_device(pieces, granules);
-  std::vector<device_address> copies;
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    auto& x = pieces[i];
-    if (!ok || !x.outcome)
-      continue;
-    auto at = copy_ + copies.size() * granule_bytes;
-    copies.push_back(at);
-    ok = api_->check(api_->cuMemcpyAsync(
-                         reinterpret_cast<CUdeviceptr>(rooms[i].get()),
-                         at + x.from % granule_bytes, x.into.size(), stream_),
-                     "cuMemcpyAsync");
+  std::vector<device_address> all, copies;
+  for (auto& x : pieces) {
+    all.push_back(copy_ + copies.size() * granule_bytes);
+    if (x.outcome)
+      copies.push_back(all.back());
   }
+  if (ok)
+    ok = copy_out(pieces, all, to);
   if (!ok)
     (void)wait(); // for the copies that were begun
   if (!ok || copies.empty())
@@ -187,6 +199,26 @@ status fingerprints::copy(std::span<peeked> pieces,
   for (std::size_t i = 0; ok && i < what.size(); ++i)
     seen_.copied(granules[i], what[i]);
   return ok;
+}
+
+/// Begins to copy the pieces whose outcome is good, from these granules. The
+/// caller holds mutex_.
+status fingerprints::copy_out(std::span<peeked> pieces,
+                              std::span<const device_address> granules,
+                              buffers to) {
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    auto& x = pieces[i];
+    if (!x.outcome)
+      continue;
+    auto at = reinterpret_cast<CUdeviceptr>(to[i].get());
+    if (auto ok = api_->check(
+            api_->cuMemcpyAsync(at, granules[i] + x.from % granule_bytes,
+                                x.into.size(), stream_),
+            "cuMemcpyAsync");
+        !ok)
+      return ok;
+  }
+  return {};
 }
 
 /// Copies the granules of those pieces that are mapped, one behind the other.
@@ -206,6 +238,87 @@ status fingerprints::copy_on_device(std::span<peeked> pieces,
                        "cuMemcpyAsync");
       if (!ok)
         break;
+    }
+    auto done = wait();
+    return ok ? done : ok;
+  });
+}
+
+// -- kept copies --------------------------------------------------------------
+
+/// Is the room for kept copies, of which there is one.
+class fingerprints::kept_room final : public contents_room {
+public:
+  kept_room(fingerprints& of, std::function<void()> enter)
+      : of_(of), enter_(std::move(enter)) {}
+  ~kept_room() override {
+    enter_();
+    std::lock_guard guard{of_.mutex_};
+    of_.spare_.give_back();
+  }
+
+  status keep(std::span<const device_address> granules) override {
+    enter_();
+    if (auto ok = of_.keep(granules); !ok)
+      return ok;
+    for (auto x : granules)
+      places_.emplace(x, of_.spare_.base() + places_.size() * granule_bytes);
+    return {};
+  }
+
+  void peek(std::span<peeked> pieces) override {
+    enter_();
+    for (auto all : in_batches(pieces, copied_at_once))
+      of_.peek_some(all, [&](buffers to) { return copy(all, to); });
+  }
+
+private:
+  status copy(std::span<peeked> pieces, buffers to) {
+    std::vector<device_address> from;
+    for (auto& x : pieces) {
+      auto at = places_.find(x.from / granule_bytes * granule_bytes);
+      from.push_back(at == places_.end() ? 0 : at->second);
+      x.outcome = from.back() != 0
+                      ? status{}
+                      : cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                                   "no copy of this memory was kept");
+    }
+    std::lock_guard guard{of_.mutex_};
+    auto ok = of_.copy_out(pieces, from, to);
+    auto done = of_.wait();
+    return ok ? done : ok;
+  }
+
+  fingerprints& of_;
+  std::function<void()> enter_;
+  std::map<device_address, device_address> places_;
+};
+
+result<std::unique_ptr<contents_room>>
+fingerprints::make_room(std::uint64_t granules, std::function<void()> enter) {
+  std::lock_guard guard{mutex_};
+  if (kernel_ == nullptr)
+    return cannot_look();
+  if (spare_.taken())
+    return cuda_fault(CUDA_ERROR_ILLEGAL_STATE,
+                      "this device's room for copies is in use");
+  if (auto ok = spare_.take(granules * granule_bytes); !ok)
+    return ok.why();
+  return std::unique_ptr<contents_room>{
+      std::make_unique<kept_room>(*this, std::move(enter))};
+}
+
+status fingerprints::keep(std::span<const device_address> granules) {
+  std::lock_guard guard{mutex_};
+  return window_.while_kept([&](auto check) {
+    status ok;
+    for (std::size_t i = 0; ok && i < granules.size(); ++i) {
+      ok = check(granules[i]);
+      if (ok)
+        ok = api_->check(api_->cuMemcpyAsync(spare_.base() + i * granule_bytes,
+                                             granules[i], granule_bytes,
+                                             stream_),
+                         "cuMemcpyAsync");
     }
     auto done = wait();
     return ok ? done : ok;

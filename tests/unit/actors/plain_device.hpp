@@ -252,6 +252,13 @@ public:
                     x.into.size());
   }
 
+  /// Keeps nothing, so that copies are made at rest.
+  result<std::unique_ptr<vgpu::device::contents_room>>
+  make_room(std::uint64_t) override {
+    return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY, "no room for copies");
+  }
+  std::uint64_t kept_a_second() const noexcept override { return 1; }
+
 private:
   bool blind_;
   std::uint64_t marks_ = 0;

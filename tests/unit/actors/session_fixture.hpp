@@ -91,7 +91,12 @@ struct a_session {
     }
   }
 
-  void finish() {
+  /// Describes the session, and calls `meanwhile` before the state is complete,
+  /// in place of the program.
+  void finish(const std::function<void()>& meanwhile = [] {}) {
+    if (auto ok = exec->describe_copy(); !ok)
+      BOOST_FAIL(ok.why().what);
+    meanwhile();
     auto bytes = exec->finish_copy();
     if (!bytes)
       BOOST_FAIL(bytes.why().what);

@@ -205,6 +205,82 @@ BOOST_AUTO_TEST_CASE(changes_during_the_first_round_are_copied_again) {
         !reads(file.get(), chunk_at(file.get(), it.at + i * granule_bytes)));
 }
 
+BOOST_AUTO_TEST_CASE(a_session_goes_on_before_its_snapshot_is_complete) {
+  a_session it;
+  it.allocate(it.at, it.granules * granule_bytes);
+  for (auto i = 0u; i < it.granules; ++i)
+    it.word(i) = 1;
+  auto file = std::move(*make_state_memory());
+  it.begin(file.get(), true);
+  it.copy();
+  for (auto i = 0u; i < it.granules; ++i)
+    it.word(i) = 2;
+  it.finish([&] {
+    BOOST_TEST(it.exec->keeps_copies());
+    BOOST_TEST(!state_reader::open(file.get()).ok());
+    for (auto i = 0u; i < it.granules; ++i)
+      it.word(i) = 3;
+    it.call_it(
+        call::mem_free{.address = it.at, .bytes = it.granules * granule_bytes});
+    it.allocate(it.at, granule_bytes);
+    it.word(0) = 4;
+  });
+  BOOST_TEST(!it.exec->keeps_copies());
+  // The next snapshot has what came after the first was described.
+  auto later = std::move(*make_state_memory());
+  it.take(later.get());
+  it.follow(later.get(), false);
+  BOOST_TEST(it.word(0) == 4u);
+  it.follow(file.get(), false);
+  for (auto i = 0u; i < it.granules; ++i)
+    BOOST_TEST(it.word(i) == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(only_a_snapshot_keeps_copies) {
+  a_session it;
+  it.allocate(it.at, it.granules * granule_bytes);
+  it.word(3) = 1;
+  auto file = std::move(*make_state_memory());
+  it.begin(file.get(), false);
+  it.copy();
+  it.finish([&] { BOOST_TEST(!it.exec->keeps_copies()); });
+}
+
+BOOST_AUTO_TEST_CASE(a_snapshot_has_only_memory_that_the_program_leaves) {
+  a_session it;
+  it.allocate(it.at, a_session::quota);
+  for (auto i = 0u; i < it.granules; ++i)
+    it.word(i) = 1;
+  auto file = std::move(*make_state_memory());
+  it.begin(file.get(), true);
+  it.copy();
+  it.finish([&] { BOOST_TEST(!it.exec->keeps_copies()); });
+  it.follow(file.get(), false);
+  BOOST_TEST(it.word(it.granules - 1) == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_program_gets_memory_that_a_snapshot_has) {
+  a_session it;
+  it.allocate(it.at, it.granules * granule_bytes);
+  for (auto i = 0u; i < it.granules; ++i)
+    it.word(i) = 1;
+  auto file = std::move(*make_state_memory());
+  it.begin(file.get(), true);
+  it.copy();
+  it.finish([&] {
+    BOOST_TEST(it.exec->keeps_copies());
+    auto used = it.granules * granule_bytes;
+    // All of its quota; call_it() tells if it is refused.
+    it.allocate(it.at + used, a_session::quota - used);
+    BOOST_TEST(!it.exec->keeps_copies());
+    it.word(0) = 2;
+    it.word(it.granules) = 2;
+  });
+  it.follow(file.get(), false);
+  for (auto i = 0u; i < it.granules; ++i)
+    BOOST_TEST(it.word(i) == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(a_copy_of_changing_memory_is_consistent) {
   for (auto adopt : {false, true}) {
     a_session it;

@@ -205,6 +205,7 @@ BOOST_DATA_TEST_CASE_F(snapshots, a_large_snapshot_lies_on_the_disk,
 BOOST_DATA_TEST_CASE_F(snapshots, a_journal_that_fills_is_covered_by_a_snapshot,
                        data_of::make(both), where) {
   protect = control::protection::journal;
+  lease_term = 3s; // a busy machine may stop everybody for a while
   auto first = begin(transport::automatic, where.same_host);
   overfill();
   add(5);

@@ -174,6 +174,36 @@ BOOST_AUTO_TEST_CASE(copies_made_during_work_are_right) {
   BOOST_TEST(kept > 0u);
 }
 
+BOOST_AUTO_TEST_CASE(kept_copies_are_of_the_moment_when_they_were_kept) {
+  auto at = memory(3 * g);
+  mark();
+  write(at, 1);
+  write(at + 2 * g, 3);
+  auto room = changes.make_room(2);
+  BOOST_REQUIRE(room.ok());
+  BOOST_REQUIRE((*room)->keep(std::array{at, at + 2 * g}).ok());
+  write(at, 7);
+  write(at + 2 * g, 7);
+  std::array<int, 3> words{};
+  std::array<device::peeked, 3> pieces;
+  for (auto i = 0u; i < 3; ++i)
+    pieces[i] = {
+        at + i * g, std::as_writable_bytes(std::span{&words[i], 1}), {}};
+  (*room)->peek(pieces);
+  BOOST_TEST((pieces[0].outcome.ok() && pieces[2].outcome.ok()));
+  BOOST_TEST(!pieces[1].outcome.ok());
+  BOOST_TEST(words[0] == 1);
+  BOOST_TEST(words[2] == 3);
+}
+
+BOOST_AUTO_TEST_CASE(there_is_no_room_for_more_than_the_device_has) {
+  BOOST_TEST(!changes.make_room(std::uint64_t{1} << 40).ok());
+  auto room = changes.make_room(1);
+  BOOST_REQUIRE(room.ok());
+  auto at = memory(2 * g);
+  BOOST_TEST(!(*room)->keep(std::array{at, at + g}).ok());
+}
+
 BOOST_AUTO_TEST_CASE(unmapped_memory_cannot_be_peeked_at) {
   auto at = memory(2 * g);
   write(at + g, 8);

@@ -1,4 +1,5 @@
 // The nvidia device: the window, and memory that the program places.
+#include "devices/nvidia/memory/spare_memory.hpp"
 #include "schema/base/cuda_fault.hpp"
 #include "tests/unit/devices/nvidia/nvidia_fixture.hpp"
 
@@ -42,6 +43,37 @@ BOOST_AUTO_TEST_CASE(placing_memory_frees_what_was_kept_there) {
   BOOST_TEST(unit.map_memory(base, 2 * g, memory_id{1}).ok());
   BOOST_TEST(unit.unmap_memory(base, 2 * g).ok());
   BOOST_TEST(unit.destroy_memory(memory_id{1}).ok());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+// -- spare memory -------------------------------------------------------------
+
+BOOST_FIXTURE_TEST_SUITE(spare_memories, fake)
+
+BOOST_AUTO_TEST_CASE(spare_memory_is_taken_and_given_back) {
+  nvidia::spare_memory spare{api, 0};
+  BOOST_REQUIRE(spare.reserve().ok());
+  BOOST_TEST(!spare.taken());
+  for (auto granules : {1, 300}) {
+    BOOST_REQUIRE(spare.take(granules * g).ok());
+    BOOST_TEST(spare.taken());
+    BOOST_TEST(created() == granules * g);
+    spare.give_back();
+    BOOST_TEST(created() == 0u);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_device_with_too_little_memory_keeps_all_of_it) {
+  nvidia::spare_memory spare{api, 0};
+  BOOST_REQUIRE(spare.reserve().ok());
+  call<void(std::uint64_t)>("fake_memory")(200 * g);
+  BOOST_TEST(cuda_code(spare.take(300 * g)) == CUDA_ERROR_OUT_OF_MEMORY);
+  BOOST_TEST(!spare.taken());
+  BOOST_TEST(created() == 0u);
+  // More than the device has was not reserved.
+  BOOST_TEST(cuda_code(spare.take(std::uint64_t{1} << 41)) ==
+             CUDA_ERROR_OUT_OF_MEMORY);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -173,7 +173,7 @@ expect 1 as admin "$bin/vgpu" tenant remove physics
 # of it is answered as if there were none.
 expect 0 as other "$bin/vgpu" login "$(token tenant --tenant biology)" \
   --name bo
-as tenant "$bin/vgpu" run --memory 64MiB -- "$heat" 60 96 20 1000 \
+as tenant "$bin/vgpu" run --memory 64MiB -- "$heat" 6000 96 20 1000 \
   >"$work/owned" 2>"$work/program.log" &
 owned=$!
 own_vgpu() { # WHO
