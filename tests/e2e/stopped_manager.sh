@@ -2,7 +2,6 @@
 # The manager is stopped and continued, several times. Its nodes have lived all
 # the time, so no session moves.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/plan.sh"
 
 usage() {
   cat <<'EOT'
