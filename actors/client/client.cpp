@@ -205,14 +205,16 @@ void take(self_ptr self, const control::envelope& from,
     return;
   }
   x->request = 0;
-  auto resized = x->lease && lease.epoch == x->lease->epoch &&
-                 lease.quota != x->lease->quota;
-  if (x->lease && lease.epoch <= x->lease->epoch && !resized)
+  auto amended = x->lease && lease.epoch == x->lease->epoch &&
+                 !lease.has_terms_of(*x->lease);
+  if (x->lease && lease.epoch <= x->lease->epoch && !amended)
     return;
-  x->wakes = x->wakes && resized;
-  x->paused = x->paused && resized;
-  if (!resized)
+  x->wakes = x->wakes && amended;
+  x->paused = x->paused && amended;
+  if (!amended)
     x->since = self->clock().now();
+  // The next manager may know the session from its client alone.
+  control::set_recovery(x->specification, lease.recovery);
   x->lease = lease;
   self->send(x->io, std::make_shared<const control::lease>(lease));
 }

@@ -59,11 +59,10 @@ result<hello> decode_hello(std::span<const std::uint64_t> words) {
         auto& asked = out.specification;
         asked.snapshot_ms =
             std::max(asked.snapshot_ms, control::shortest_snapshot_ms);
-        asked.recover_within_ms =
-            std::max(asked.recover_within_ms, control::shortest_snapshot_ms);
-        // In this form the condition refuses NaN as well.
-        if (!(asked.protect_cost >= 0 && asked.protect_cost <= 100))
-          asked.protect_cost = control::specification{}.protect_cost;
+        auto recovery = control::recovery_of(asked);
+        recovery.within_ms =
+            std::max(recovery.within_ms, control::shortest_snapshot_ms);
+        control::set_recovery(asked, recovery);
         return out;
       });
 }
@@ -114,6 +113,7 @@ std::vector<std::byte> encode_ticket(const control::lease& lease) {
   small.devices.clear();
   // The next client connects to the worker of a lease of its own.
   small.worker.key.clear();
+  small.reason.clear();
   auto frame = control::encode({{}, 0, std::move(small)});
   auto* begin = static_cast<const std::byte*>(frame.data());
   return {begin, begin + frame.size()};

@@ -32,6 +32,10 @@ recovery_promise::recovery_promise(const opened_session& opened,
     : opened_(opened), reports_(reports),
       policy_(promised(opened.specification), clock::now()) {}
 
+void recovery_promise::promise_anew() {
+  policy_.promise(promised(opened_.specification), clock::now());
+}
+
 void recovery_promise::note(const data::progress& x) {
   policy_.note_work({.calls = x.served_calls,
                      .device = told_time(x.device_ns),

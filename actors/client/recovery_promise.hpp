@@ -25,6 +25,8 @@ public:
   recovery_promise(const opened_session& opened,
                    const session_reports& reports);
 
+  /// Promises what the session's specification says now.
+  void promise_anew();
   /// Prepares for another worker. `repeats` says that it executes the calls
   /// since the newest snapshot again.
   void begin_worker(bool repeats) { policy_.begin_worker(repeats); }

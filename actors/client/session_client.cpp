@@ -275,16 +275,17 @@ void session_client::open(packet in) {
   auto out = std::make_shared<guest_opened>();
   out->program = what.program;
   out->area = what.area;
-  out->specification = what.specification;
   if (hello->resumed) {
     auto ticket = what.read_ticket();
     if (!ticket)
       return end(ticket.why().what);
     parts_->lease.take_over(ticket->lease);
+    take_recovery(ticket->lease.recovery);
     out->resumed = ticket->adopt;
     out->resumed->specification = what.specification;
     out->resumed->program = what.program;
   }
+  out->specification = what.specification;
   caf::anon_send(owner_, self, guest_opened_ptr{std::move(out)});
 }
 

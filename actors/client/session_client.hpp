@@ -79,7 +79,8 @@ private:
 
   // leases (session_client_leases.cpp)
   void take_lease(const control::lease& lease);
-  void resize(std::uint64_t quota);
+  void amend(const control::lease& next);
+  bool take_recovery(const control::recovery_terms& x);
   void suspect_again();
   void serve(const control::lease& lease);
   bool pass_fence();

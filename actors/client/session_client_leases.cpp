@@ -19,23 +19,35 @@ void session_client::take_lease(const control::lease& lease) {
   if (!parts_)
     return;
   auto change = parts_->lease.compare(lease);
-  if (change == session_lease::change::quota) {
-    resize(lease.quota);
+  if (change == session_lease::change::terms) {
+    amend(lease);
     suspect_again();
   } else if (change == session_lease::change::place &&
              phase_ != session_phase::lost)
     serve(lease);
 }
 
-/// Changes the quota of a session that keeps its place.
-void session_client::resize(std::uint64_t quota) {
+/// Changes the terms of a session that keeps its place.
+void session_client::amend(const control::lease& next) {
   auto& lease = parts_->lease;
-  if (lease.current().quota == quota)
+  if (lease.current().has_terms_of(next))
     return;
-  lease.resize(quota);
+  lease.amend(next);
   auto& header = parts_->opened.header();
-  header.quota.store(quota, std::memory_order_relaxed);
+  header.quota.store(next.quota, std::memory_order_relaxed);
   lease.write_ticket(header);
+  if (take_recovery(next.recovery))
+    parts_->worker.send(data::wish{parts_->opened.specification.on_divergence});
+}
+
+/// Takes the terms by which the session recovers. Returns whether its worker
+/// must learn of them.
+bool session_client::take_recovery(const control::recovery_terms& x) {
+  auto& asked = parts_->opened.specification;
+  auto former = asked.on_divergence;
+  control::set_recovery(asked, x);
+  parts_->snapshots.promise_anew();
+  return asked.on_divergence != former;
 }
 
 /// Gives the session to the worker of a new lease.
@@ -43,6 +55,7 @@ void session_client::serve(const control::lease& next) {
   auto& lease = parts_->lease;
   auto& header = parts_->opened.header();
   lease.grant(next);
+  take_recovery(next.recovery); // the worker learns it when it is attached
   parts_->handover.abandon();
   parts_->snapshots.abandon();
   if (!pass_fence())

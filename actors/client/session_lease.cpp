@@ -11,7 +11,7 @@ session_lease::change
 session_lease::compare(const control::lease& offered) const noexcept {
   if (!current_ || offered.epoch > current_->epoch)
     return change::place;
-  return offered.epoch == current_->epoch ? change::quota : change::nothing;
+  return offered.epoch == current_->epoch ? change::terms : change::nothing;
 }
 
 void session_lease::grant(const control::lease& next) {

@@ -26,7 +26,7 @@ public:
   /// Names what an offered lease changes.
   enum class change {
     nothing, // it has an older epoch
-    quota,   // it has the current epoch and another quota
+    terms,   // it has the current epoch, and maybe other terms
     place,   // it has a later epoch
   };
 
@@ -39,8 +39,12 @@ public:
   /// a worker of an earlier one is not fenced yet. Precondition: compare(next)
   /// == change::place.
   void grant(const control::lease& next);
-  /// Changes how much memory the session may use, in bytes a device.
-  void resize(std::uint64_t quota) { current_->quota = quota; }
+  /// Takes the terms of a lease of the current epoch: how much memory the
+  /// session may use, and how it recovers.
+  void amend(const control::lease& offered) {
+    current_->quota = offered.quota;
+    current_->recovery = offered.recovery;
+  }
 
   bool granted() const noexcept { return current_.has_value(); }
   /// Precondition: granted().

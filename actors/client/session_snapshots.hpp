@@ -49,6 +49,8 @@ public:
   void note_replay(std::chrono::nanoseconds took) {
     promise_.note_replay(took);
   }
+  /// Promises what the session's specification says now.
+  void promise_anew() { promise_.promise_anew(); }
   /// Returns when the next snapshot is due, or clock::time_point::max() where
   /// none is wanted or possible. Call it only while the session could take one.
   clock::time_point due() const;

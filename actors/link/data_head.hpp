@@ -292,6 +292,14 @@ struct covered {
 
   static void fields(auto& x, auto&& f) { f(x.position, WIRE_MEMBER(Covered)); }
 };
+/// Changes the setting of on-divergence, in place of attach's.
+struct wish {
+  control::divergence on_divergence = control::divergence::go_on;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.on_divergence, WIRE_MEMBER(OnDivergence));
+  }
+};
 
 // -- between the workers of a session, before there is an epoch
 
@@ -332,6 +340,7 @@ inline constexpr std::tuple heads{
     WIRE_CHOICE(prepared, Prepared),
     WIRE_CHOICE(cover_wanted, CoverWanted),
     WIRE_CHOICE(covered, Covered),
+    WIRE_CHOICE(wish, OnDivergence),
 };
 
 using body = one_of_choices<decltype(heads)>;

@@ -22,7 +22,13 @@ struct lease {
   std::vector<std::uint32_t> pgpus;
   control::protection protection = control::protection::journal;
   std::string reason; // why the session was placed
+  recovery_terms recovery{};
   bool operator==(const lease&) const = default;
+
+  /// Returns whether the other lease of this epoch has other terms.
+  bool has_terms_of(const lease& x) const noexcept {
+    return quota == x.quota && recovery == x.recovery;
+  }
 
   static void fields(auto& x, auto&& f) {
     f(x.session, WIRE_MEMBER(Session));
@@ -36,6 +42,7 @@ struct lease {
     f(x.pgpus, WIRE_MEMBER(Pgpus));
     f(x.protection, WIRE_MEMBER(Protection));
     f(x.reason, WIRE_MEMBER(Reason));
+    recovery_terms::fields(x.recovery, f);
   }
 };
 
@@ -250,6 +257,11 @@ struct set_vgpu {
   std::uint64_t memory = 0;
   bool change_priority = false;
   std::int32_t priority = 0;
+  std::uint32_t recover_within_ms = 0;
+  bool change_protect_cost = false;
+  double protect_cost = 0; // percent
+  bool change_on_divergence = false;
+  divergence on_divergence = divergence::go_on;
   bool operator==(const set_vgpu&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -259,6 +271,11 @@ struct set_vgpu {
     f(x.memory, WIRE_MEMBER(Memory));
     f(x.change_priority, WIRE_MEMBER(ChangePriority));
     f(x.priority, WIRE_MEMBER(Priority));
+    f(x.recover_within_ms, WIRE_MEMBER(RecoverWithinMs));
+    f(x.change_protect_cost, WIRE_MEMBER(ChangeProtectCost));
+    f(x.protect_cost, WIRE_MEMBER(ProtectCost));
+    f(x.change_on_divergence, WIRE_MEMBER(ChangeOnDivergence));
+    f(x.on_divergence, WIRE_MEMBER(OnDivergence));
   }
 };
 

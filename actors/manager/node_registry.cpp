@@ -286,7 +286,7 @@ void node_registry::handle(const std::string& peer,
       continue;
     session->load = load;
     reclaimer_.note_activity(*session);
-    settings_.announce_quota(*session);
+    settings_.announce_terms(*session);
   }
   out_.answer(peer, from.request,
               control::beat_ack{x.number, peers_.incarnation()});

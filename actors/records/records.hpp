@@ -252,8 +252,9 @@ struct session_record {
   std::string waiting_because;
   /// Says how long it may wait for its first place; unset: without limit.
   std::optional<time_point> wait_until;
-  /// Tells whether its client gets the new quota once the worker has it.
-  bool quota_unannounced = false;
+  /// Tells whether its client gets new terms once it is served and the worker
+  /// has its quota.
+  bool terms_unannounced = false;
   /// Says in what time it recovers where that is not the promised one, as its
   /// client tells; empty: as promised.
   std::string recovers;

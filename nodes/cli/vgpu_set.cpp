@@ -4,8 +4,10 @@
 #include "policies/compute/share_policies.hpp"
 #include "schema/wire/specification.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -23,34 +25,69 @@ result<assignment> split(const std::string& text) {
   return assignment{text.substr(0, at), text.substr(at + 1)};
 }
 
+/// Says how `vgpu set` changes a field. `to` gets what was read.
+struct settable {
+  const char* name;
+  void (*assign)(control::set_vgpu& to, const control::specification& read);
+};
+
+using read_spec = const control::specification&;
+constexpr settable settables[] = {
+    {"share", [](control::set_vgpu& to, read_spec x) { to.share = x.share; }},
+    {"limit", [](control::set_vgpu& to, read_spec x) { to.limit = x.limit; }},
+    {"memory",
+     [](control::set_vgpu& to, read_spec x) { to.memory = x.memory; }},
+    {"priority",
+     [](control::set_vgpu& to, read_spec x) {
+       to.change_priority = true;
+       to.priority = x.priority;
+     }},
+    {"recover-within",
+     [](control::set_vgpu& to, read_spec x) {
+       to.recover_within_ms = x.recover_within_ms;
+     }},
+    {"protect-cost",
+     [](control::set_vgpu& to, read_spec x) {
+       to.change_protect_cost = true;
+       to.protect_cost = x.protect_cost;
+     }},
+    {"on-divergence",
+     [](control::set_vgpu& to, read_spec x) {
+       to.change_on_divergence = true;
+       to.on_divergence = x.on_divergence;
+     }},
+};
+
+/// Lists the fields that can be changed, for people.
+std::string list_settables() {
+  std::string out;
+  for (const auto& x : settables)
+    out += (out.empty()                            ? ""
+            : &x == std::prev(std::end(settables)) ? " and "
+                                                   : ", ") +
+           std::string{x.name};
+  return out;
+}
+
 /// Parses one FIELD=VALUE of `vgpu set`.
 vgpu::status assign(control::set_vgpu& to, const std::string& text) {
   auto got = split(text);
   if (!got)
     return got.why();
   const auto& [name, value] = *got;
-  if (name != "share" && name != "limit" && name != "memory" &&
-      name != "priority")
-    return fault{fault_kind::usage,
-                 "'" + name +
-                     "' cannot be changed while it runs; share, "
-                     "limit, memory and priority can"};
+  auto found = std::find_if(std::begin(settables), std::end(settables),
+                            [&](auto& x) { return x.name == name; });
+  if (found == std::end(settables))
+    return fault{fault_kind::usage, "'" + name +
+                                        "' cannot be changed while it runs; " +
+                                        list_settables() + " can"};
   control::specification read;
   if (auto good = control::set_field(read, name, value); !good)
     return good;
-  if (name == "share")
-    to.share = read.share;
-  else if (name == "limit")
-    to.limit = read.limit;
-  else if (name == "memory" && read.memory == 0)
+  if (name == "memory" && read.memory == 0)
     return fault{fault_kind::usage,
                  "memory '" + value + "': give a size, such as 512MiB or 4G"};
-  else if (name == "memory")
-    to.memory = read.memory;
-  else {
-    to.change_priority = true;
-    to.priority = read.priority;
-  }
+  found->assign(to, read);
   return {};
 }
 
@@ -135,13 +172,14 @@ void add_set_commands(CLI::App& app, job& todo) {
   auto* sub =
       app.add_subcommand("set", "Changes a vGPU while its programs run.");
   sub->add_option("VGPU", *vgpu, "the vGPU's number")->required();
-  sub->add_option("FIELDS", *fields,
-                  "share=, limit=, memory= or priority= and a value")
+  sub->add_option("FIELDS", *fields, "FIELD=VALUE of " + list_settables())
       ->required();
   where->add_to(*sub);
   sub->footer("Examples:\n"
               "  vgpu set 3 share=0.5\n"
-              "  vgpu set 3 limit=0.25 memory=2GiB priority=10");
+              "  vgpu set 3 limit=0.25 memory=2GiB priority=10\n"
+              "  vgpu set 3 recover-within=500ms protect-cost=5\n"
+              "  vgpu set 3 on-divergence=error");
   sub->callback(
       [=, &todo] { todo = [=] { return set(*where, *vgpu, *fields); }; });
 

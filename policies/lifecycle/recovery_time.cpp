@@ -132,6 +132,14 @@ double snapshot_budget::credit(double most, time_point now) const {
   return std::min(grown, most);
 }
 
+void snapshot_budget::allow(double part, time_point now) {
+  credit_ns_ = credit(std::max(most_ns, credit_ns_), now);
+  if (part <= 0)
+    credit_ns_ = std::min(credit_ns_, 0.0);
+  since_ = std::max(since_, now);
+  part_ = part;
+}
+
 void snapshot_budget::spend(duration cost, time_point now) {
   credit_ns_ = credit(std::max(most_ns, count(cost)), now) - count(cost);
   since_ = std::max(since_, now);
@@ -151,6 +159,11 @@ time_point snapshot_budget::affords(duration cost, time_point now) const {
 executed_work recovery_time::total() const {
   auto out = before_;
   return out += present_;
+}
+
+void recovery_time::promise(const recovery_options& options, time_point now) {
+  options_ = options;
+  budget_.allow(options.cost, now);
 }
 
 void recovery_time::note_work(const executed_work& total) {

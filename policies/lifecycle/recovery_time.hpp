@@ -74,6 +74,9 @@ class snapshot_budget {
 public:
   snapshot_budget(double part, time_point now) : part_(part), since_(now) {}
 
+  /// Allows another part of the time from now on. The credit stays, except
+  /// where nothing is allowed any more.
+  void allow(double part, time_point now);
   /// Takes what a snapshot has cost.
   void spend(duration cost, time_point now);
   /// Returns when there is credit for a snapshot of this cost, or
@@ -118,6 +121,8 @@ public:
 
   // -- what happens -----------------------------------------------------------
 
+  /// Takes another promise, and keeps what was learnt.
+  void promise(const recovery_options& options, time_point now);
   /// Takes all work that the present worker has executed.
   void note_work(const executed_work& total);
   /// Prepares for another worker, whose account begins with zero. `repeats`

@@ -105,6 +105,10 @@ struct DataHead {
     covered @23 :UInt64;
     # client -> worker: the newest snapshot is of this position. The largest
     # number: no call is ever executed again.
+
+    onDivergence @24 :Wire.Divergence;
+    # client -> worker: the setting from now on, in place of attach's. A replay
+    # that is under way is judged by the former one.
   }
 }
 

@@ -4,6 +4,7 @@
 #include "schema/base/sizes.hpp"
 #include "schema/log/session_area.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -314,6 +315,31 @@ const char* name_of(protection x) noexcept {
 
 const char* name_of(divergence x) noexcept {
   return divergences[static_cast<unsigned>(x)].data();
+}
+
+recovery_terms recovery_of(const specification& x) noexcept {
+  return {x.recover_within_ms, x.protect_cost, x.on_divergence};
+}
+
+void set_recovery(specification& to, const recovery_terms& x) noexcept {
+  if (x.within_ms == 0)
+    return;
+  to.recover_within_ms = std::max(x.within_ms, shortest_snapshot_ms);
+  // In this form the condition refuses NaN as well.
+  to.protect_cost =
+      x.cost >= 0 && x.cost <= 100 ? x.cost : specification{}.protect_cost;
+  to.on_divergence = x.on_divergence;
+}
+
+status check(const recovery_terms& x) {
+  if (!(x.within_ms >= shortest_period && x.within_ms <= longest_period))
+    return fault{fault_kind::usage, "recover-within " +
+                                        std::to_string(x.within_ms) +
+                                        " ms: give 50 ms to 86400 s"};
+  if (!(x.cost >= 0 && x.cost <= 100))
+    return fault{fault_kind::usage,
+                 "protect-cost " + show(x.cost) + ": give 0 to 100 percent"};
+  return {};
 }
 
 std::span<const specification_field> specification_fields() {

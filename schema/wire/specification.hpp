@@ -105,6 +105,28 @@ struct specification {
   }
 };
 
+/// Holds the part of a specification that says how a session recovers. It may
+/// change while the session runs.
+struct recovery_terms {
+  std::uint32_t within_ms = 0; // 0: the sender is older, and tells none of them
+  double cost = 0;             // percent
+  divergence on_divergence = divergence::go_on;
+  bool operator==(const recovery_terms&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.within_ms, WIRE_MEMBER(RecoverWithinMs));
+    f(x.cost, WIRE_MEMBER(ProtectCost));
+    f(x.on_divergence, WIRE_MEMBER(OnDivergence));
+  }
+};
+
+recovery_terms recovery_of(const specification& x) noexcept;
+/// Sets them, within their ranges, if `x` tells them.
+void set_recovery(specification& to, const recovery_terms& x) noexcept;
+
+/// Returns a fault that names the field which is out of its range.
+status check(const recovery_terms& x);
+
 /// Describes one field, by the name that users know.
 struct specification_field {
   const char* name;     // option and key, such as `share`

@@ -373,6 +373,12 @@ struct Lease {
   protection @9 :Protection;
   reason @10 :Text;
   # The reason for the placement: "first", "worker exited", "node lost", ...
+  recoverWithinMs @11 :UInt32;
+  # This and the next two are those of the specification, which `vgpu set` may
+  # have changed. Zero, from an older manager: all three are as the program
+  # requested.
+  protectCost @12 :Float64;
+  onDivergence @13 :Divergence;
 }
 struct Acquire {
   specification @0 :Specification;
@@ -589,6 +595,11 @@ struct SetVgpu {
   memory @3 :UInt64;
   changePriority @4 :Bool;
   priority @5 :Int32;
+  recoverWithinMs @6 :UInt32;
+  changeProtectCost @7 :Bool;
+  protectCost @8 :Float64;
+  changeOnDivergence @9 :Bool;
+  onDivergence @10 :Divergence;
 }
 struct SetPolicy {
   node @0 :Text;

@@ -2,7 +2,6 @@
 # Kills the processes that serve a program, at moments that a seed chooses, and
 # compares the program's output with that of an undisturbed run, byte for byte.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/plan.sh"
 
 usage() {
   cat <<'EOT'

@@ -426,6 +426,52 @@ told() { # REGEX
     fail "stderr does not tell '$1': $(<"$work/out/stderr")"
 }
 
+# -- plans --------------------------------------------------------------------
+
+# Plans are made from a seed. The same seed gives the same plan.
+random_state=0
+
+begin_plan() { # SEED
+  # shellcheck disable=SC2034
+  local ignored
+  random_state=$(($1 * 7919))
+  draw ignored 1000 # the first numbers of small seeds are alike
+}
+
+draw() { # NAME BELOW: the next number of the seed's sequence
+  local -n into=$1
+  random_state=$(((random_state * 1103515245 + 12345) & 0x7fffffff))
+  # shellcheck disable=SC2034 # the name is the caller's
+  into=$(((random_state >> 16) % $2))
+}
+
+draw_of() { # NAME WORD...: one of the words
+  local number
+  local -n word=$1
+  shift
+  draw number $#
+  number=$((number + 1))
+  # shellcheck disable=SC2034
+  word=${!number}
+}
+
+# -- the programs of tests/cuda -----------------------------------------------
+
+# Their kernels add floats in a varying order, so replays may differ.
+# shellcheck disable=SC2034 # the test's
+varying=' algorithms/curand_device algorithms/k_means '
+
+# Sets `reason` if the cell PROGRAM/DISTURBANCE/TRANSPORT is left out.
+is_left_out() { # CELL
+  local pattern
+  reason=
+  while read -r pattern reason; do
+    # shellcheck disable=SC2053 # a pattern
+    [[ -z $pattern || $pattern == \#* || $1 != $pattern ]] || return 0
+  done <"${BASH_SOURCE[0]%/*}/matrix_left_out.txt"
+  return 1
+}
+
 # -- leaks --------------------------------------------------------------------
 
 # Prints our abstract sockets: inode and name.

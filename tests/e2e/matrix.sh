@@ -2,7 +2,6 @@
 # Disturbs the programs of tests/cuda at a call that a seed chooses, and
 # compares what they print with what they print undisturbed.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/plan.sh"
 
 usage() {
   cat <<'EOT'
@@ -61,25 +60,12 @@ done
 begin "$folder"
 mkdir "$work/files" # of the programs, which may leave some
 programs=$build/tests/cuda
-# Their kernels add floats in a varying order, so replays may differ.
-varying=' algorithms/curand_device algorithms/k_means '
 disturbances=(worker node lost suspended pgpu elsewhere snapshot)
 # What the programs write that must be the same: stdout, and stderr.
 compared=('' .err)
 [[ -z $list ]] || compared=('')
 
 # -- cells --------------------------------------------------------------------
-
-# Sets `reason` if the cell is left out.
-is_left_out() { # CELL
-  local pattern
-  reason=
-  while read -r pattern reason; do
-    # shellcheck disable=SC2053 # a pattern
-    [[ -z $pattern || $pattern == \#* || $1 != $pattern ]] || return 0
-  done <"$here/matrix_left_out.txt"
-  return 1
-}
 
 list_cells() {
   local program what transport

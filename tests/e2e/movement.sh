@@ -21,7 +21,8 @@ usage: movement.sh BUILD CASE mapped|forwarded
   modules  with modules of PTX: the next worker compiles them before the session
            stands still, and loads them at their addresses afterwards
   strict   the same with --on-divergence error: the one program gets an error
-           from its next call on, and the other one none
+           from its next call on, and the other one none; and where `vgpu set`
+           sets it while the program runs
   covered  with --on-divergence snapshot: programs whose results differ each time
            notice no death, and nothing that they have read is made otherwise
   in_place pinned memory that kernels and program write: snapshotted, migrated
@@ -342,6 +343,26 @@ case_strict() {
     lines_of_program=12
     replay_is_error 5 6 "$guest" floats 12 "$pause"
   }
+  set_while_it_runs
+}
+
+# A running vGPU gets another setting: so its next death is an error.
+set_while_it_runs() {
+  local number
+  lines_of_program=
+  on_line() {
+    (($1 == 3)) || return 0
+    number=$(status '.vgpus[0].id')
+    order set "$number" on-divergence=error recover-within=700ms protect-cost=0
+    status_is ".vgpus[0] | .on_divergence == \"error\" and
+      .recover_within == 0.7 and .protect_cost == 0" ||
+      fail "the status does not tell the new settings"
+    until_true kill_its_worker || fail "no worker to kill"
+  }
+  follow_program set "$vgpu" run -- "$mover" clock "$rounds" "$pause"
+  ((program_status == 9)) || fail "it ended with $program_status"
+  await_event ".kind == \"session-lost\" and .vgpu == $number" \
+    >"$work/out/event" || fail "no session-lost of vGPU $number"
 }
 
 replay_is_error() { # VGPU LINE PROGRAM ARGUMENT...

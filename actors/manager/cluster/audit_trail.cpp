@@ -48,6 +48,12 @@ std::string text(const control::set_vgpu& x) {
     out += " memory=" + show_size(x.memory);
   if (x.change_priority)
     out += " priority=" + std::to_string(x.priority);
+  if (x.recover_within_ms != 0)
+    out += " recover-within=" + number(x.recover_within_ms) + "ms";
+  if (x.change_protect_cost)
+    out += " protect-cost=" + decimal(x.protect_cost);
+  if (x.change_on_divergence)
+    out += std::string{" on-divergence="} + control::name_of(x.on_divergence);
   return out;
 }
 

@@ -199,6 +199,7 @@ void session_placement::give_lease(session_record& x) {
   out.pgpus = x.where.pgpus;
   out.protection = x.spec.protection;
   out.reason = x.reason;
+  out.recovery = control::recovery_of(x.spec);
   if (auto node = state_.nodes.find(x.where.node); node != state_.nodes.end())
     for (auto ordinal : x.where.pgpus)
       for (const auto& pgpu : node->second.info.pgpus)

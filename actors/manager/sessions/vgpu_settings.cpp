@@ -4,6 +4,7 @@
 #include "policies/compute/share_policies.hpp"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace vgpu {
@@ -28,6 +29,30 @@ std::string mib(std::uint64_t bytes) {
   return std::to_string(bytes >> 20) + " MiB";
 }
 
+void set_recovery(control::specification& to, const control::set_vgpu& x) {
+  if (x.recover_within_ms != 0)
+    to.recover_within_ms = x.recover_within_ms;
+  if (x.change_protect_cost)
+    to.protect_cost = x.protect_cost;
+  if (x.change_on_divergence)
+    to.on_divergence = x.on_divergence;
+}
+
+/// Describes the settings for the event that tells of them.
+std::string text_of(const session_record& x) {
+  std::string out;
+  auto add = [&](const std::string& name, const std::string& value) {
+    out += (out.empty() ? "" : ", ") + name + " " + value;
+  };
+  for (const auto& field : control::specification_fields())
+    for (auto name : {"share", "limit", "priority", "recover-within",
+                      "protect-cost", "on-divergence"})
+      if (std::string_view{field.name} == name)
+        add(name, field.get(x.spec));
+  add("memory", mib(x.quota));
+  return out;
+}
+
 status check_set_vgpu(const control::set_vgpu& x) {
   if (!is_fraction_or_none(x.share))
     return wrong("share", std::to_string(x.share), "more than 0, at most 1");
@@ -36,7 +61,9 @@ status check_set_vgpu(const control::set_vgpu& x) {
   if (x.priority < -control::largest_priority ||
       x.priority > control::largest_priority)
     return wrong("priority", std::to_string(x.priority), "-1000 to 1000");
-  return {};
+  control::specification to;
+  set_recovery(to, x);
+  return control::check(control::recovery_of(to));
 }
 
 void set_fields(control::specification& to, const control::set_vgpu& x) {
@@ -48,6 +75,7 @@ void set_fields(control::specification& to, const control::set_vgpu& x) {
     to.priority = x.priority;
   if (x.memory != 0)
     to.memory = x.memory;
+  set_recovery(to, x);
 }
 
 } // namespace
@@ -91,30 +119,32 @@ status vgpu_settings::check(const session_record& x,
 }
 
 void vgpu_settings::resize(session_record& x, const control::set_vgpu& to) {
+  auto former = control::recovery_of(x.spec);
   set_fields(x.spec, to);
   auto quota = to.memory != 0 ? to.memory : x.quota;
   capacity_.recount(x);
   auto placed = x.stage != session_stage::waiting;
   // Its worker has the old quota already, unless that is still to be announced.
-  auto known = !x.quota_unannounced && quota <= x.largest_quota;
+  auto known = !x.terms_unannounced && quota <= x.largest_quota;
   auto changed = placed && quota != std::exchange(x.quota, quota);
+  auto as_before = former == control::recovery_of(x.spec);
   x.largest_quota = std::max(x.largest_quota, quota);
   state_.save(x);
   if (placed)
     out_.to_node(x.where.node,
                  control::resize_session{x.id, x.epoch, x.spec.share,
                                          x.spec.limit, x.spec.priority, quota});
-  if (changed && known && x.stage == session_stage::running)
+  if ((changed || !as_before) && known && x.stage == session_stage::running)
     return placement_.give_lease(x);
-  x.quota_unannounced = x.quota_unannounced || changed;
-  announce_quota(x);
+  x.terms_unannounced = x.terms_unannounced || changed || !as_before;
+  announce_terms(x);
 }
 
-void vgpu_settings::announce_quota(session_record& x) {
-  if (!x.quota_unannounced || x.stage != session_stage::running ||
+void vgpu_settings::announce_terms(session_record& x) {
+  if (!x.terms_unannounced || x.stage != session_stage::running ||
       x.load.quota < x.quota)
     return;
-  x.quota_unannounced = false;
+  x.terms_unannounced = false;
   placement_.give_lease(x);
 }
 
@@ -139,11 +169,7 @@ void vgpu_settings::handle(const std::string& peer,
   for (auto& [id, session] : state_.sessions)
     if (is_meant(session)) {
       resize(session, x);
-      out_.emit(event_kind::vgpu_resized,
-                "share " + std::to_string(session.spec.share) + ", limit " +
-                    std::to_string(session.spec.limit) + ", priority " +
-                    std::to_string(session.spec.priority) + ", memory " +
-                    mib(session.quota),
+      out_.emit(event_kind::vgpu_resized, text_of(session),
                 subject_of(session));
     }
   out_.answer(peer, from.request, control::done{});

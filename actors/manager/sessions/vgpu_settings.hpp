@@ -26,9 +26,10 @@ public:
   void handle(const std::string& peer, const control::envelope& from,
               const control::set_policy& x);
 
-  /// Gives the client a larger quota once its worker has it, because the worker
-  /// would refuse the program before. Gives a smaller one at once.
-  void announce_quota(session_record& x);
+  /// Gives the client new terms while a worker serves it: a larger quota once
+  /// that worker has it, because the worker would refuse the program before,
+  /// and everything else at once.
+  void announce_terms(session_record& x);
 
 private:
   status check(const session_record& x, const control::set_vgpu& to) const;

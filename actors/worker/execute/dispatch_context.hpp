@@ -87,6 +87,21 @@ struct dispatch_context {
     return is_replayed() ? session.await_known() : status{};
   }
 
+  /// Gives the session up here, because something that the program has is not
+  /// the same on this device. Another worker tries.
+  fault unlike(const std::string& why) const {
+    auto text = "call " + std::to_string(what.call.value) + ": " + why;
+    session.health->cannot_be_like(text);
+    return cuda_fault(CUDA_ERROR_DEVICE_UNAVAILABLE, text);
+  }
+  /// Returns how the device made something. In a replay, the program has it,
+  /// and may have used it: a device that cannot make it is given up.
+  status made(status how) const {
+    if (how || !is_replayed() || session_health::is_loss(cuda_code(how)))
+      return how;
+    return unlike(how.why().what);
+  }
+
   /// Counts the memory that this session freed and another one still has. Call
   /// it whenever something that may be shared is freed.
   void count_left();

@@ -37,7 +37,7 @@ status execute_call(dispatch_context& on, const call::memory_create& x) {
   if (cuda_code(ok) == CUDA_ERROR_OUT_OF_MEMORY && on.wait_for_device())
     ok = on.slot.can.memory->create_memory(x.memory.id, x.bytes);
   if (!ok)
-    return ok;
+    return on.made(ok);
   on.state().add(x.memory.id, x.bytes);
   on.session.account.add_bytes(x.bytes);
   return {};
@@ -56,7 +56,8 @@ status execute_call(dispatch_context& on, const call::memory_destroy& x) {
 status execute_call(dispatch_context& on, const call::memory_map& x) {
   if (auto ok = on.state().audit_map(x); !ok)
     return ok;
-  if (auto ok = on.slot.can.memory->map_memory(x.address, x.bytes, x.memory.id);
+  if (auto ok = on.made(
+          on.slot.can.memory->map_memory(x.address, x.bytes, x.memory.id));
       !ok)
     return ok;
   on.state().map(x);
@@ -71,7 +72,9 @@ status execute_call(dispatch_context& on, const call::host_map& x) {
                       "pinned memory does not lie in the host window");
   if (auto ok = on.state().audit_map(x); !ok)
     return ok;
-  if (auto ok = on.slot.can.memory->map_host(x.address, x.bytes, x.host); !ok)
+  if (auto ok =
+          on.made(on.slot.can.memory->map_host(x.address, x.bytes, x.host));
+      !ok)
     return ok;
   on.state().map(x);
   return {};
@@ -130,7 +133,7 @@ status execute_call(dispatch_context& on, const call::condition_place& x) {
 }
 
 status execute_call(dispatch_context& on, const call::condition_words& x) {
-  return set_conditions(on, x.memory.id, x.address, x.place);
+  return on.made(set_conditions(on, x.memory.id, x.address, x.place));
 }
 
 // -- managed memory

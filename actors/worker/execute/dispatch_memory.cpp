@@ -64,7 +64,7 @@ void after_freed_memory(dispatch_context& on) {
 status execute_call(dispatch_context& on, const call::mem_alloc& x) {
   if (auto ok = on.state().audit_alloc(x.address, x.bytes); !ok)
     return ok;
-  if (auto ok = map_range(on, x.address, x.bytes); !ok)
+  if (auto ok = on.made(map_range(on, x.address, x.bytes)); !ok)
     return ok;
   on.session.account.add_bytes(x.bytes);
   return {};
@@ -87,7 +87,7 @@ status execute_call(dispatch_context& on, const call::host_alloc& x) {
   if (!on.session.host.holds(x.address, x.bytes))
     return cuda_fault(CUDA_ERROR_INVALID_VALUE,
                       "pinned memory does not lie in the host window");
-  return on.device().attach_host(x.address, x.bytes);
+  return on.made(on.device().attach_host(x.address, x.bytes));
 }
 
 status execute_call(dispatch_context& on, const call::host_free& x) {
@@ -166,14 +166,14 @@ status execute_call(dispatch_context& on, const call::array_create& x) {
     return ok;
   if (!on.slot.can.texture->arrays_in_memory())
     on.state().reserve(x.address, x.bytes);
-  else if (auto ok = map_range(on, x.address, x.bytes); !ok)
+  else if (auto ok = on.made(map_range(on, x.address, x.bytes)); !ok)
     return ok;
   auto ok = on.slot.can.texture->create_array(x.array.id, x.shape, x.address);
   if (cuda_code(ok) == CUDA_ERROR_OUT_OF_MEMORY && on.wait_for_device())
     ok = on.slot.can.texture->create_array(x.array.id, x.shape, x.address);
   if (!ok) {
     (void)give_place(on, x.address, x.bytes);
-    return ok;
+    return on.made(ok);
   }
   on.state().add(x.array.id, {x.address, x.bytes, x.shape});
   on.session.account.add_bytes(x.bytes);

@@ -29,28 +29,46 @@ status answer_text(dispatch_context& on, CUresult result,
   return {};
 }
 
-/// Refuses code. The device's error text replaces the answer.
+/// Refuses code. The device's error text replaces the answer. In a replay, a
+/// module that the program has must not be missing.
 status refuse_code(dispatch_context& on, const fault& why,
                    call::arena_range where) {
   on.refused = true;
+  if (on.is_answered() && on.what.digest != 0 &&
+      !session_health::is_loss(cuda_code(why)))
+    return on.unlike("a module cannot be loaded again: " + why.what);
   spdlog::warn("code is refused: {}", why.what);
   if (session_health::is_loss(cuda_code(why)) || on.is_answered())
     return why;
   return answer_text(on, cuda_code(why), why.what, where) ? status{} : why;
 }
 
+/// Returns the digest of what a program and its memory may hold of a module:
+/// the variables' addresses, and the kernels' indices. Kernels' registers and
+/// the like may be others elsewhere.
+std::uint32_t digest_of_places(const module_state& module) {
+  std::string all = std::to_string(module.kernels);
+  for (auto& x : module.globals)
+    all += ' ' + x.name + ' ' + std::to_string(x.address) + ' ' +
+           std::to_string(x.bytes) + (x.managed ? " m" : "");
+  return fold_digest(row_hash(std::as_bytes(std::span{all})));
+}
+
 /// Answers with a module's facts and the compiler's log behind them, where the
-/// program gave enough room for both.
+/// program gave enough room for both. The digest is of what the program has
+/// from then on and kernels find by address: another worker that loads the
+/// module must have the same.
 status answer_facts(dispatch_context& on, module_id id, call::arena_range where,
                     std::string_view log = {}) {
-  auto& facts = on.state().module(id).facts;
-  auto bytes = std::as_bytes(std::span{facts});
-  if (on.is_answered()) {
-    if (on.what.digest != 0)
-      on.session.checks->compare(on.what.call, {on.what.digest, {}},
-                                 fold_digest(row_hash(bytes)));
-    return {};
-  }
+  auto& module = on.state().module(id);
+  auto places = digest_of_places(module);
+  if (on.is_answered())
+    return on.what.digest == 0 || on.what.digest == places
+               ? status{}
+               : on.unlike("the variables of module " +
+                           std::to_string(id.value) +
+                           " lie elsewhere, or are others");
+  auto bytes = std::as_bytes(std::span{module.facts});
   auto size = bytes.size() + log.size();
   if (size > where.bytes) {
     on.answer(size);
@@ -62,7 +80,7 @@ status answer_facts(dispatch_context& on, module_id id, call::arena_range where,
   auto end = std::ranges::copy(bytes, place->bytes.begin()).out;
   std::ranges::copy(std::as_bytes(std::span{log}), end);
   on.session.sink->deliver(on.who(), CUDA_SUCCESS, size, *place, where.offset,
-                           on.digest_of(bytes));
+                           on.session.sink->keeps_digests() ? places : 0);
   return {};
 }
 

@@ -102,8 +102,8 @@ status execute_call(dispatch_context& on, const call::stream_create& x) {
     // find out where there is no memory.
     (void)on.slot.late_rooms.prepare(on.device());
   }
-  if (auto ok = on.device().create_stream(x.stream.id, x.non_blocking != 0,
-                                          x.priority);
+  if (auto ok = on.made(on.device().create_stream(
+          x.stream.id, x.non_blocking != 0, x.priority));
       !ok)
     return ok;
   return begin_stream(on, x.stream.id);
@@ -120,7 +120,7 @@ status execute_call(dispatch_context& on, const call::stream_destroy& x) {
 status execute_call(dispatch_context& on, const call::event_create& x) {
   on.state().add(x.event.id);
   on.times().created(x.event.id, x.timing != 0);
-  return on.device().create_event(x.event.id, x.timing != 0);
+  return on.made(on.device().create_event(x.event.id, x.timing != 0));
 }
 
 status execute_call(dispatch_context& on, const call::event_destroy& x) {

@@ -143,6 +143,8 @@ public:
   /// (lost, ECC), or CUDA_SUCCESS. From then on the executor answers nothing,
   /// so that another worker can recover the session unnoticed. Thread-safe.
   CUresult lost() const noexcept { return objects_.health->lost(); }
+  /// Says how. Precondition: lost() is an error.
+  std::string loss() const { return objects_.health->loss(); }
   /// Sets the function to call when that happens, once and on any thread.
   void when_lost(std::function<void()> call) {
     objects_.health->when_lost(std::move(call));

@@ -25,9 +25,18 @@ void cover_guard::take(const data::covered& x) {
   holds_ = holds_ && !exec_.cover().admits();
 }
 
+void cover_guard::take(const data::wish& x) {
+  exec_.cover().demand(x.on_divergence == control::divergence::snapshot);
+  if (holds_ && exec_.cover().admits())
+    let_go();
+}
+
 void cover_guard::look() {
-  if (!holds_ || exec_.error() == CUDA_SUCCESS)
-    return;
+  if (holds_ && exec_.error() != CUDA_SUCCESS)
+    let_go();
+}
+
+void cover_guard::let_go() {
   holds_ = false;
   client_.tell(data::cover_wanted{0});
 }

@@ -37,6 +37,9 @@ public:
   void hold();
   /// Takes the client's word that there is a snapshot.
   void take(const data::covered& x);
+  /// Takes the client's wish from now on. What the program has read so far is
+  /// not covered by it.
+  void take(const data::wish& x);
   /// Lets the read begin where the session's work has failed: then the program
   /// gets that error, and there is no state to take.
   void look();
@@ -49,6 +52,7 @@ private:
   using clock = std::chrono::steady_clock;
 
   void ask();
+  void let_go();
 
   executor& exec_;
   client_channel& client_;

@@ -251,13 +251,12 @@ void vgpu_state_actor::check_abandoned() {
         " ms");
 }
 
-/// Ends the session here where a device failed by itself. That is not the
-/// program's fault, so the program gets no error, and another worker recovers
-/// the session.
+/// Ends the session here where a device failed by itself, or cannot have what
+/// the program has. That is not the program's fault, so the program gets no
+/// error, and another worker recovers the session.
 void vgpu_state_actor::check_device() {
-  auto error = exec_->lost();
-  if (error != CUDA_SUCCESS)
-    end("its device is lost, error " + std::to_string(error), false);
+  if (exec_->lost() != CUDA_SUCCESS)
+    end(exec_->loss(), false);
 }
 
 void vgpu_state_actor::end(const std::string& why, bool clean) {
@@ -290,8 +289,8 @@ void vgpu_state_actor::publish() {
 // -- calls --------------------------------------------------------------------
 
 bool vgpu_state_actor::takes_calls() const {
-  return !arrival_.is_under_way() && checkpoint_.takes_calls() &&
-         guard_.takes_calls() && !cover_.holds();
+  return exec_->lost() == CUDA_SUCCESS && !arrival_.is_under_way() &&
+         checkpoint_.takes_calls() && guard_.takes_calls() && !cover_.holds();
 }
 
 /// Executes a call. It may take longer than a client waits for a sign of life,

@@ -40,6 +40,8 @@ bool vgpu_state_actor::take_from_guest(packet& in) {
     (void)resume();
   else if (auto* news = std::get_if<data::covered>(&head->body))
     cover_.take(*news);
+  else if (auto* wish = std::get_if<data::wish>(&head->body))
+    cover_.take(*wish);
   else
     return false;
   return true;
@@ -187,6 +189,8 @@ void vgpu_state_actor::take_from_client(const data::head& head,
     describe(*wanted);
   else if (auto* news = std::get_if<data::covered>(&head.body))
     cover_.take(*news);
+  else if (auto* wish = std::get_if<data::wish>(&head.body))
+    cover_.take(*wish);
   else if (auto* part = std::get_if<data::state_part>(&head.body))
     on(*part, in);
 }

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
+#include <string>
 
 namespace vgpu {
 
@@ -27,6 +29,23 @@ public:
   }
   /// Returns the error with which a device failed, or CUDA_SUCCESS.
   CUresult lost() const noexcept { return static_cast<CUresult>(lost_.load()); }
+  /// Says how a device was lost. Precondition: lost() is an error.
+  std::string loss() {
+    std::lock_guard guard{lock_};
+    return unlike_.empty()
+               ? "its device is lost, error " + std::to_string(lost_.load())
+               : unlike_;
+  }
+  /// Gives the session up here, as if a device had failed: what the program has
+  /// cannot be had again on these devices. `why` is the first reason.
+  void cannot_be_like(const std::string& why) {
+    {
+      std::lock_guard guard{lock_};
+      if (unlike_.empty())
+        unlike_ = "it cannot be like the worker before it: " + why;
+    }
+    lose(CUDA_ERROR_DEVICE_UNAVAILABLE);
+  }
 
   /// Sets the function to call when a device fails, once and on any thread.
   /// Call it before any note().
@@ -35,16 +54,16 @@ public:
   /// Records the outcome of work. Returns false where the program must not get
   /// it, because another worker recovers the session.
   bool note(answer_sink& sink, CUresult result) {
+    if (is_loss(result))
+      lose(result);
+    // What fails after a loss may fail because of it.
+    if (lost_.load() != 0)
+      return false;
     std::uint32_t none = 0;
     auto code = static_cast<std::uint32_t>(result);
-    if (is_loss(result)) {
-      if (lost_.compare_exchange_strong(none, code))
-        when_lost_();
-      return false;
-    }
     if (result != CUDA_SUCCESS && error_.compare_exchange_strong(none, code))
       sink.sticky(result);
-    return lost_.load() == 0;
+    return true;
   }
 
   /// Records that a call was refused after the program had gone on. The
@@ -61,6 +80,14 @@ public:
   }
 
 private:
+  void lose(CUresult result) {
+    std::uint32_t none = 0;
+    if (lost_.compare_exchange_strong(none, static_cast<std::uint32_t>(result)))
+      when_lost_();
+  }
+
+  std::mutex lock_;
+  std::string unlike_;
   std::atomic<std::uint32_t> error_{0};
   std::atomic<std::uint32_t> lost_{0};
   std::atomic<std::uint32_t> late_{0};

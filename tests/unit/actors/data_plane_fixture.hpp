@@ -41,6 +41,7 @@ struct inbox {
   session_client_actor io;
   guest_opened_ptr opened;
   std::vector<control::body> told;
+  std::vector<std::string> ends; // why workers ended by themselves
 
   template <class Body>
   bool has(auto check) {
@@ -264,12 +265,17 @@ struct world {
                            .forwarded_busy_poll = looks},
         std::make_unique<executor>(std::move(devices), 1 << 30),
         std::move(socket), std::move(*listen_abstract(name)), out.gauges,
-        [](const std::string&, bool) {});
+        [in = &in](const std::string& why, bool) {
+          std::lock_guard guard{in->lock};
+          in->ends.push_back(why);
+          in->changed.notify_all();
+        });
     actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(out.actor));
     return out;
   }
 
-  void lease(std::uint64_t epoch, const running_worker& worker) {
+  void lease(std::uint64_t epoch, const running_worker& worker,
+             const control::recovery_terms& recovery = {}) {
     auto x = std::make_shared<control::lease>();
     x->session = {1};
     x->vgpu = {1};
@@ -278,6 +284,7 @@ struct world {
     x->worker = worker.endpoints;
     x->token = token;
     x->quota = 1 << 30;
+    x->recovery = recovery;
     caf::anon_send(in.io, lease_ptr{x});
   }
 
@@ -378,6 +385,16 @@ struct world {
     caf::scoped_actor self{system};
     caf::anon_send_exit(in.io, caf::exit_reason::kill);
     self->wait_for(in.io);
+  }
+
+  /// Waits until a worker has ended by itself. Returns why the first one did.
+  std::string end_of_a_worker() {
+    std::string why;
+    (void)in.wait([&] {
+      why = in.ends.empty() ? std::string{} : in.ends.front();
+      return !in.ends.empty();
+    });
+    return why;
   }
 
   /// Waits for an event to the manager. Returns whether it came.

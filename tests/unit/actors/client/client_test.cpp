@@ -16,10 +16,11 @@ namespace {
 struct a_client : test::deterministic {
   test::outbox out;
   std::vector<pause_session> orders;
+  std::size_t leases = 0;
   session_client_actor io =
       spawn([this]() -> session_client_actor::behavior_type {
         return {
-            [](const lease_ptr&) {},
+            [this](const lease_ptr&) { ++leases; },
             [](const refusal_ptr&) {},
             [](const news_ptr&) {},
             [this](const pause_order_ptr& x) { orders.push_back(*x); },
@@ -105,6 +106,24 @@ BOOST_AUTO_TEST_CASE(the_next_manager_learns_of_a_state_to_migrate) {
   meets_manager();
   BOOST_TEST(!adoption().suspended);
   BOOST_TEST(!wakes());
+}
+
+BOOST_AUTO_TEST_CASE(the_next_manager_learns_of_a_changed_recovery) {
+  meets_manager();
+  opens();
+  has_lease(1);
+  lease x;
+  x.session = session;
+  x.epoch = {1};
+  x.recovery = {500, 5, divergence::error};
+  says(x);
+  BOOST_TEST(leases == 2u);
+  says(x); // it is nothing new
+  BOOST_TEST(leases == 2u);
+  loses_manager();
+  meets_manager();
+  auto told = adoption().specification;
+  BOOST_CHECK(recovery_of(told) == x.recovery);
 }
 
 BOOST_AUTO_TEST_CASE(the_next_manager_learns_of_a_suspended_session) {

@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(only_a_later_epoch_changes_the_place) {
   BOOST_TEST(it.session().value == 0u);
   it.grant(granted(2));
   BOOST_TEST((it.compare(granted(1)) == change::nothing));
-  BOOST_TEST((it.compare(granted(2, 5)) == change::quota));
+  BOOST_TEST((it.compare(granted(2, 5)) == change::terms));
   BOOST_TEST((it.compare(granted(3)) == change::place));
 }
 

@@ -53,6 +53,55 @@ BOOST_AUTO_TEST_CASE(a_vgpu_is_resized_while_it_runs) {
   BOOST_TEST(less->priority == 9);
 }
 
+BOOST_AUTO_TEST_CASE(a_vgpus_recovery_is_changed_while_it_runs) {
+  join("a");
+  join("b");
+  auto lease = open("a", {0.25, gib, 1, protection::journal});
+  BOOST_TEST(lease.recovery.within_ms == 2'000u);
+  say("cmd", "command/1", hello{1, 1, "t", role::command});
+  set_vgpu what{lease.vgpu};
+  what.recover_within_ms = 500;
+  what.change_protect_cost = what.change_on_divergence = true;
+  what.protect_cost = 0;
+  what.on_divergence = divergence::error;
+  say("cmd", "command/1", what, 4);
+  BOOST_TEST(take<done>(out, "cmd").has_value());
+  auto told = leased();
+  BOOST_REQUIRE(told);
+  BOOST_CHECK(told->epoch == lease.epoch);
+  auto changed = recovery_terms{500, 0, divergence::error};
+  BOOST_CHECK(told->recovery == changed);
+  BOOST_TEST(status()["vgpus"][0]["recover_within"] == 0.5);
+  // What is not named stays, and the next worker's lease says the same.
+  say("cmd", "command/1", set_vgpu{lease.vgpu, 0.5}, 4);
+  BOOST_TEST(!leased());
+  say("n-a", "node/a", shutdown{});
+  started("b", *ordered("b"));
+  auto next = leased();
+  BOOST_REQUIRE(next);
+  BOOST_TEST(next->epoch.value > lease.epoch.value);
+  BOOST_CHECK(next->recovery == changed);
+}
+
+/// The lease with the recovery would bring the quota, too.
+BOOST_AUTO_TEST_CASE(a_recovery_is_told_with_a_quota_that_waits) {
+  join("a");
+  auto lease = open("a", {0.25, gib, 1, protection::journal});
+  say("cmd", "command/1", hello{1, 1, "t", role::command});
+  set_vgpu what{lease.vgpu, 0, 0, 2 * gib};
+  say("cmd", "command/1", what, 4);
+  what = {lease.vgpu};
+  what.recover_within_ms = 500;
+  say("cmd", "command/1", what, 4);
+  BOOST_TEST(!leased());
+  session_load load{lease.session, lease.epoch, 0, 0, 0, 0, 0, 2 * gib};
+  say("n-a", "node/a", node_beat{"a", 1, {load}});
+  auto told = leased();
+  BOOST_REQUIRE(told);
+  BOOST_TEST(told->quota == 2 * gib);
+  BOOST_TEST(told->recovery.within_ms == 500u);
+}
+
 BOOST_AUTO_TEST_CASE(a_replay_gets_the_largest_quota_ever_granted) {
   join("a");
   join("b");
@@ -89,7 +138,19 @@ BOOST_AUTO_TEST_CASE(an_impossible_change_is_refused) {
   no({vgpu, 0, 0, 0, true, 5000}, "priority");
   no({vgpu, 0, 0, gib / 4, false, 0}, "has allocated 512 MiB");
   no({vgpu, 0, 0, 3 * gib, false, 0}, "2048 MiB are promised to others");
+  set_vgpu recovery{vgpu};
+  recovery.recover_within_ms = 49;
+  no(recovery, "recover-within 49 ms");
+  recovery.recover_within_ms = 86'400'001;
+  no(recovery, "recover-within");
+  recovery.recover_within_ms = 0;
+  recovery.change_protect_cost = true;
+  for (auto cost : {-1.0, 100.5, std::numeric_limits<double>::quiet_NaN()}) {
+    recovery.protect_cost = cost;
+    no(recovery, "protect-cost");
+  }
   BOOST_TEST(!to_node<resize_session>(*this, "a"));
+  BOOST_TEST(!leased());
 }
 
 BOOST_AUTO_TEST_CASE(a_pgpus_policy_is_checked_and_passed_on) {

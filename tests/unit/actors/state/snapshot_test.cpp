@@ -141,6 +141,24 @@ BOOST_DATA_TEST_CASE_F(snapshots, a_promised_recovery_brings_snapshots,
   BOOST_TEST(!lost());
 }
 
+BOOST_DATA_TEST_CASE_F(snapshots, a_promise_changes_while_the_program_runs,
+                       data_of::make(both), where) {
+  protect = control::protection::journal;
+  recover_within_ms = 86'400'000;
+  protect_cost = 100;
+  auto first = begin(transport::automatic, where.same_host);
+  for (int i = 0; i < 5'000; ++i)
+    add(1);
+  BOOST_TEST((ask(call::device_sync{}) == CUDA_SUCCESS));
+  BOOST_TEST(header().covered.load() == 0u);
+  lease(1, first, {control::shortest_snapshot_ms, 100, {}});
+  BOOST_TEST(await("a snapshot covers calls", [&] {
+    for (int i = 0; i < 500; ++i)
+      add(1);
+    return header().covered.load() != 0;
+  }));
+}
+
 BOOST_DATA_TEST_CASE_F(snapshots, a_promise_that_costs_too_much_is_told,
                        data_of::make(both), where) {
   protect = control::protection::journal;

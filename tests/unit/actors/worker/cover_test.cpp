@@ -163,6 +163,37 @@ BOOST_DATA_TEST_CASE_F(covered_world, other_settings_hold_nothing,
   BOOST_TEST(header().covered.load() == 0u);
 }
 
+/// The user may change the setting of a running session.
+BOOST_DATA_TEST_CASE_F(covered_world, cover_begins_while_the_program_runs,
+                       data_of::make(both)) {
+  on_divergence = control::divergence::go_on;
+  auto first = begin_at(!sample.same_host);
+  std::uint32_t sum = 4;
+  add(4);
+  BOOST_TEST(read_counter() == sum);
+  BOOST_TEST(header().covered.load() == 0u);
+  lease(1, first, {2'000, 0, control::divergence::snapshot});
+  BOOST_TEST(await("a result is covered", [&] {
+    add(1);
+    return read_counter() == ++sum && header().covered.load() != 0;
+  }));
+  replace_with(first, 10, sample.same_host);
+  BOOST_TEST(read_counter() == sum);
+  BOOST_TEST(nothing_differs());
+}
+
+BOOST_DATA_TEST_CASE_F(covered_world, cover_ends_while_the_program_runs,
+                       data_of::make(both)) {
+  auto first = begin_at(sample.same_host);
+  std::uint32_t sum = 0;
+  lease(1, first, {2'000, 0, control::divergence::go_on});
+  BOOST_TEST(await("a result needs no cover", [&] {
+    add(1);
+    auto covered = header().covered.load();
+    return read_counter() == ++sum && header().covered.load() == covered;
+  }));
+}
+
 BOOST_DATA_TEST_CASE_F(covered_world, a_lowered_protection_holds_nothing,
                        data_of::make(both)) {
   begin_at(sample.same_host);

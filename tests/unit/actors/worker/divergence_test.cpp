@@ -1,5 +1,6 @@
 // A replay that gives other results than the program has read, under each
 // setting of on-divergence.
+#include "actors/client/guest_codec.hpp"
 #include "actors/worker/session/held_answers.hpp"
 #include "actors/worker/session/replay_checks.hpp"
 #include "tests/unit/actors/data_plane_fixture.hpp"
@@ -175,6 +176,35 @@ BOOST_DATA_TEST_CASE_F(strict_world, a_replay_that_differs_is_an_error,
   BOOST_TEST(text_of("session-lost").find("on-divergence") !=
              std::string::npos);
   BOOST_TEST(!told("session-replayed", 0ms));
+}
+
+/// The user may change the setting of a running session, and the next client
+/// knows it.
+BOOST_DATA_TEST_CASE_F(strict_world, the_setting_changes_while_it_runs,
+                       boost::unit_test::data::make({false, true}), fails) {
+  using control::divergence;
+  on_divergence = fails ? divergence::go_on : divergence::error;
+  auto first = begin(transport::forwarded, false);
+  add(4);
+  BOOST_TEST(read_counter() == 4u);
+  auto changed = control::recovery_terms{
+      2'000, 2, fails ? divergence::error : divergence::go_on};
+  lease(1, first, changed);
+  BOOST_TEST(await("the next client will know it", [&] {
+    auto& header = area.header();
+    auto left =
+        guest::decode_ticket({header.ticket.data(), header.ticket_size.load()});
+    return left && left->lease.recovery == changed;
+  }));
+  kill_client();
+  connect(transport::forwarded, true);
+  BOOST_TEST((in.opened->specification.on_divergence == changed.on_divergence));
+  lease(1, first); // of a manager that does not tell them
+  replace_with(first, 1, false);
+  BOOST_TEST((ask(call::device_sync{}) ==
+              (fails ? CUDA_ERROR_DEVICE_UNAVAILABLE : CUDA_SUCCESS)));
+  BOOST_TEST(text_of("replay-differs") != "");
+  BOOST_TEST(told("session-lost", 0ms) == fails);
 }
 
 /// The program gets nothing of a replay before it was compared, even where the

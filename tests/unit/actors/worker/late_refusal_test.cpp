@@ -52,6 +52,16 @@ struct small_device {
     return static_cast<CUresult>(sink->came.load());
   }
 
+  /// Another worker has to try, and the program notices nothing.
+  void is_given_up() const {
+    BOOST_TEST((exec->lost() == CUDA_ERROR_DEVICE_UNAVAILABLE));
+    BOOST_TEST((exec->error() == CUDA_SUCCESS));
+    auto why = exec->loss();
+    BOOST_TEST(why.find("cannot be like the worker before it: call 8: ") !=
+                   std::string::npos,
+               why);
+  }
+
   std::shared_ptr<last_answer> sink = std::make_shared<last_answer>();
   std::unique_ptr<executor> exec;
   std::uint64_t number = 0;
@@ -118,10 +128,34 @@ BOOST_AUTO_TEST_CASE(other_refused_calls_stay_errors_for_good) {
   BOOST_TEST((exec->error() == CUDA_ERROR_INVALID_VALUE));
 }
 
-// The program has used the memory, so that the session cannot go on without.
-BOOST_AUTO_TEST_CASE(a_replay_does_without_nothing) {
+// The program has used them, so that the session cannot go on without. Another
+// worker may be able to make them.
+BOOST_AUTO_TEST_CASE(a_replay_does_without_no_memory) {
   call_it(call::mem_alloc{at, 2 * has}, true);
-  BOOST_TEST((exec->error() == CUDA_ERROR_OUT_OF_MEMORY));
+  is_given_up();
+}
+
+BOOST_AUTO_TEST_CASE(a_replay_does_without_no_physical_memory) {
+  call_it(call::memory_create{{memory_id{1}}, 2 * has}, true);
+  is_given_up();
+}
+
+BOOST_AUTO_TEST_CASE(a_replay_does_without_no_array) {
+  array_shape shape{};
+  shape.width = shape.height = 8192;
+  shape.channels = 1;
+  shape.format = CU_AD_FORMAT_UNSIGNED_INT8;
+  auto bytes = layout_of(shape)->bytes;
+  call_it(call::array_create{{array_id{1}}, at, bytes, shape}, true);
+  is_given_up();
+}
+
+// A call that no device would take is the program's own error.
+BOOST_AUTO_TEST_CASE(a_replay_gives_up_no_worker_for_a_wrong_call) {
+  call_it(call::mem_alloc{at, granule_bytes});
+  call_it(call::mem_alloc{at, granule_bytes}, true); // it is there already
+  BOOST_TEST((exec->lost() == CUDA_SUCCESS));
+  BOOST_TEST((exec->error() == CUDA_ERROR_INVALID_VALUE));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -444,9 +444,10 @@ BOOST_AUTO_TEST_CASE(a_profile_is_a_named_specification) {
 BOOST_AUTO_TEST_CASE(bad_changes_are_wrong_usage) {
   for (std::string bad :
        {"set 1 share=2", "set 1 share", "set 1 gpus=2", "set 1 memory=by-share",
-        "set 1 priority=high", "set x share=1", "set 1", "policy a equal",
-        "policy a/0 fair", "policy a/0 quantum=0.1", "policy a/x equal",
-        "policy a/0 equal speed=1", "policy a/0"})
+        "set 1 priority=high", "set 1 recover-within=0",
+        "set 1 protect-cost=101", "set 1 on-divergence=never", "set x share=1",
+        "set 1", "policy a equal", "policy a/0 fair", "policy a/0 quantum=0.1",
+        "policy a/x equal", "policy a/0 equal speed=1", "policy a/0"})
     BOOST_TEST(shell("vgpu " + bad).status == 2, bad);
 }
 

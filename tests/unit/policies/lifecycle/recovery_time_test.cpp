@@ -87,6 +87,24 @@ BOOST_FIXTURE_TEST_CASE(another_promise_is_kept_as_well, a_protected_session) {
   BOOST_TEST(told.empty());
 }
 
+BOOST_FIXTURE_TEST_CASE(a_promise_may_change_on_the_way, a_protected_session) {
+  it = recovery_time{{.within = 1h, .cost = 0}, now};
+  run(1min);
+  BOOST_TEST(taken == 0u);
+  it.promise({.within = 2s, .cost = 0.02}, now);
+  // No credit has grown until now.
+  BOOST_CHECK(it.due(now) > now);
+  run(1min);
+  longest = {};
+  run(10min);
+  BOOST_TEST(seconds(longest) <= 2.0);
+  auto so_far = taken;
+  BOOST_TEST(so_far > 100u);
+  it.promise({.within = 2s, .cost = 0}, now);
+  run(10min);
+  BOOST_TEST(taken == so_far);
+}
+
 BOOST_FIXTURE_TEST_CASE(a_program_that_does_nothing_takes_none,
                         a_protected_session) {
   run(5s);
