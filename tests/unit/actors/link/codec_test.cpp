@@ -118,7 +118,14 @@ std::vector<body> one_of_each() {
       done{},
       set_vgpu{{1}, 0.5, 0.75, 4, true, -6},
       set_policy{"a", 1, "fixed", 7000},
-      resize_session{{1}, {2}, 0.5, 0.75, -5, 6, std::string(40, 'k')},
+      resize_session{{1},
+                     {2},
+                     0.5,
+                     0.75,
+                     -5,
+                     6,
+                     std::string(40, 'k'),
+                     std::string(40, 'f')},
       suspend_vgpu{{3}, true},
       resume_vgpu{{4}},
       migrate_vgpu{{5}, "b", 2},
@@ -140,6 +147,8 @@ std::vector<body> one_of_each() {
           {tenant{}, tenant{"t", true, {1, 2, 0.5, 3, 4}, 5, 6, 7.5, 8, 9}}},
       audit_request{17},
       audit{{"1 ab {}", "2 cd {}"}, 2, "cd"},
+      rotate_key{3, std::string(40, 'm'), 20.5},
+      renew_key{3, std::string(40, 'k')},
   };
 }
 
