@@ -245,9 +245,6 @@ result<std::string> manager_of_login(const key_folder& where) {
 status join_with(const token& by, const std::string& name,
                  const key_folder& where, const char* file,
                  milliseconds patience) {
-  auto lock = where.lock();
-  if (!lock)
-    return lock.why();
   auto own = make_key_pair();
   auto secret = pair_of(by.secret);
   if (!own || !secret)
@@ -261,6 +258,11 @@ status join_with(const token& by, const std::string& name,
   }
   if (!done)
     return done;
+  // Not before: the manager may have its keys in the same folder, and changes
+  // them to permit this one.
+  auto lock = where.lock();
+  if (!lock)
+    return lock.why();
   return where.write(file, text_of(joined_keys{*own, by.joins_as, name,
                                                by.endpoints, by.manager}));
 }
