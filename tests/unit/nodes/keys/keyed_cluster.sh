@@ -82,9 +82,21 @@ expect 1 as admin "$bin/vgpu" tenant set physics --gpus 1
 told "no tenant 'physics'"
 expect 0 as admin "$bin/vgpu" tenant add physics --sessions 0 --memory 1G
 expect 1 as admin "$bin/vgpu" tenant add physics
-! VGPU_LOG=error as tenant "$bin/vgpu" run --memory 64MiB -- "$program" \
-  >"$work/out" 2>"$work/err" || fail "a program ran beyond the quota"
+# A program beyond the limits does not start, and without `vgpu run` it has no
+# GPU.
+expect 1 as tenant "$bin/vgpu" run --memory 64MiB -- /bin/echo began
+told "tenant 'physics' may have 0 sessions.*vgpu tenant set physics --sessions"
+[[ ! -s $work/out ]] || fail "it began: $(<"$work/out")"
+! VGPU_LOG=error VGPU_MANAGER=$endpoint VGPU_MEMORY=64MiB \
+  LD_LIBRARY_PATH=$bin/../lib as tenant \
+  "$program" >"$work/out" 2>"$work/err" ||
+  fail "a program ran beyond the quota"
+told "no CUDA-capable device is detected"
 told "tenant 'physics' may have 0 sessions"
+expect 0 as tenant "$bin/vgpu" events --json
+jq -es 'flatten | any(.kind == "refused" and
+  (.text | test("may have 0 sessions")))' "$work/out" >/dev/null ||
+  fail "events: $(<"$work/out")"
 has_no_session() {
   as admin "$bin/vgpu" tenant list --json | jq -e '.tenants[] |
     select(.name == "physics") | .used.sessions == 0' >/dev/null
@@ -115,6 +127,11 @@ own_vgpu() { # WHO
 }
 until_true own_vgpu tenant
 vgpu=$(<"$work/out")
+# What the limits do not permit at present is told.
+expect 0 as admin "$bin/vgpu" tenant add physics --sessions 1
+expect 0 as tenant "$bin/vgpu" run --memory 64MiB -- /bin/echo began
+told "no GPU as long as this holds: tenant 'physics' may have 1 sessions, has 1"
+expect 0 as admin "$bin/vgpu" tenant remove physics --force
 ! own_vgpu other >"$work/out" || fail "a tenant sees another's vGPU"
 for order in "status --json --detail" "events --json" "usage --json" \
   "tenant list --json"; do
