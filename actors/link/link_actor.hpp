@@ -1,5 +1,5 @@
 // The messages and typed handles of links and of the actors that receive from a
-// link. The behaviour is in link.hpp and leader_link.hpp.
+// link. The behaviour is in link.hpp and managers/leader_link.hpp.
 #pragma once
 
 #include "actors/link/curve_keys.hpp"
@@ -107,9 +107,8 @@ using raw_link_actor = caf::typed_actor<
     // The consumer sends a message to a peer.
     caf::reacts_to<dispatch_ptr>>;
 
-/// Stands between links and their consumer: a link to the leader among several
-/// managers, or one that renews keys. To its consumer it is a link_actor, and
-/// to the links it is the consumer.
+/// Is a link to the leader among several managers. To its consumer it is a
+/// link_actor, and to the links to each manager it is the consumer.
 using leader_link_actor = caf::typed_actor<
     // The owner of the link names who listens to it.
     caf::reacts_to<control_consumer>,
