@@ -45,7 +45,7 @@ void map_pages(std::span<const std::byte> bytes) {
 link_options connection_to(const std::string& endpoint,
                            const forwarding_parts& parts) {
   const auto& lease = parts.lease;
-  const auto& own = parts.options.key;
+  const auto& own = parts.options.keys;
   const auto& port_key = lease.current().worker.key;
   link_options out;
   out.as = link_options::form::connect;
@@ -53,7 +53,8 @@ link_options connection_to(const std::string& endpoint,
   out.name = "session/" + std::to_string(lease.session().value);
   out.io_thread = 0;
   if (own && !port_key.empty())
-    out.keys = keys_to_port(*own, endpoint, port_key);
+    out.keys = keys_to_port(own->pair_of(lease.current().client_key), endpoint,
+                            port_key);
   return out;
 }
 
@@ -67,7 +68,7 @@ status forwarded_channel::check_keys(const session_client_options& options,
                                      const control::worker_endpoints& worker) {
   auto proves = !worker.key.empty();
   if (!worker.endpoint.starts_with("tcp://") ||
-      proves == options.key.has_value())
+      proves == (options.keys != nullptr))
     return {};
   return fault{fault_kind::refused,
                proves ? "its worker at " + worker.endpoint +

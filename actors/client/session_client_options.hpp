@@ -6,7 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 
 namespace vgpu {
@@ -41,10 +41,10 @@ struct session_client_options {
   std::string state_dir = "/var/tmp";
   /// Limits busy-polling for forwarded calls and for their answers.
   busy_poll_limits busy_poll;
-  /// Holds the key that the manager knows this client by. Then no worker gets
-  /// calls over TCP unless it proves the key that the lease says. Unset: the
+  /// Holds the keys that the manager knows this client by. Then no worker gets
+  /// calls over TCP unless it proves the key that the lease says. Null: the
   /// manager knows no keys.
-  std::optional<key_pair> key;
+  std::shared_ptr<const own_keys> keys;
 };
 
 } // namespace vgpu

@@ -2,6 +2,7 @@
 
 #include <zmq.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -23,6 +24,18 @@ result<key_pair> make_key_pair() {
                  "cannot make a key: this libzmq has no CURVE; install one "
                  "that was built with libsodium"};
   return key_pair{open.data(), secret.data()};
+}
+
+void own_keys::renew(key_pair next) {
+  std::lock_guard guard{mutex_};
+  std::erase_if(all_, [&](const auto& x) { return x.open == next.open; });
+  all_.push_back(std::move(next));
+}
+
+key_pair own_keys::pair_of(const std::string& open) const {
+  std::lock_guard guard{mutex_};
+  auto i = std::ranges::find(all_, open, &key_pair::open);
+  return i == all_.end() ? all_.back() : *i;
 }
 
 bool is_key(std::string_view text) noexcept {

@@ -7,9 +7,12 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace vgpu {
 
@@ -27,6 +30,23 @@ struct key_pair {
 
 /// Makes a new key pair. Fails where this ZeroMQ has no CURVE.
 result<key_pair> make_key_pair();
+
+/// Holds the keys of a process that renews its own: the present one, and the
+/// former ones, with which its older connections were made. Thread-safe.
+class own_keys {
+public:
+  explicit own_keys(key_pair first) : all_{std::move(first)} {}
+
+  /// Makes another pair the present one.
+  void renew(key_pair next);
+  /// Returns the pair with this public key, or the present one where it has
+  /// none such.
+  key_pair pair_of(const std::string& open) const;
+
+private:
+  mutable std::mutex mutex_;
+  std::vector<key_pair> all_; // the present one is the last
+};
 
 /// Returns whether the text is a key: 40 characters of Z85.
 bool is_key(std::string_view text) noexcept;

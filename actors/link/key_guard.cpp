@@ -153,10 +153,12 @@ std::shared_ptr<const link_keys> port_keys::link() const {
       link_keys{own_, {}, permitted_, tickets_});
 }
 
-void port_keys::admit(const std::string& client_key) {
+void port_keys::admit(const std::string& client_key,
+                      const std::string& former) {
   permitted_keys::table all;
-  if (is_key(client_key))
-    all[client_key] = {principal::kind::tenant, "client", {}};
+  for (const auto& each : {client_key, former})
+    if (is_key(each))
+      all[each] = {principal::kind::tenant, "client", {}};
   permitted_->replace(std::move(all));
 }
 

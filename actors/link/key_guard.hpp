@@ -64,9 +64,9 @@ public:
   /// Returns the keys for the port's socket.
   std::shared_ptr<const link_keys> link() const;
 
-  /// Admits who has this key, and nobody else any more. Nobody at all where it
-  /// is no key. Thread-safe.
-  void admit(const std::string& client_key);
+  /// Admits who has this key or `former`, which the same client had before, and
+  /// nobody else any more. What is no key admits nobody. Thread-safe.
+  void admit(const std::string& client_key, const std::string& former = {});
 
 private:
   port_keys(zmq::context_t& zmq, key_pair own);

@@ -26,16 +26,28 @@ constexpr milliseconds while_full{5};
 /// Gives the longest path of a sockaddr_un, without the terminating NUL.
 constexpr std::size_t longest_ipc_path = 107;
 
+/// Returns a mark that the sockets of a link have in turn. It has three values,
+/// so that no peer of a socket that is gone has a name of another's.
+std::string next_mark(const std::string& present) {
+  return present == "a" ? "b" : present == "b" ? "c" : "a";
+}
+
 /// Owns one socket and its thread. It is a blocking actor whose enqueue(),
 /// which runs on the sender's thread, rings a bell. The thread sleeps on that
 /// bell and on the socket. `Consumer` is control_consumer or raw_consumer.
+///
+/// While its keys are replaced, it has another socket: one that binds also
+/// serves the former keys, and one that connects tries the next ones.
 template <class Consumer>
 class socket_actor final : public caf::blocking_actor {
 public:
-  socket_actor(caf::actor_config& cfg, std::unique_ptr<link_socket> socket,
-               link_options options)
-      : caf::blocking_actor(cfg), options_(std::move(options)),
-        socket_(std::move(socket)) {}
+  socket_actor(caf::actor_config& cfg, zmq::context_t* zmq,
+               std::unique_ptr<link_socket> socket, link_options options)
+      : caf::blocking_actor(cfg), zmq_(*zmq), options_(std::move(options)),
+        socket_(std::move(socket)) {
+    if (options_.next_keys)
+      rekey(options_.next_keys);
+  }
 
   const char* name() const override { return "vgpu.link"; }
 
@@ -55,6 +67,7 @@ public:
         read_all();
     }
     consumer_ = nullptr;
+    other_.reset();
     socket_.reset();
   }
 
@@ -71,9 +84,10 @@ private:
     asleep_.store(true);
     auto idle = mailbox().empty() && !more_to_read_;
     // Without a consumer the link serves its mailbox alone.
-    auto rang = !consumer_          ? wait_for_bell(milliseconds{-1})
-                : passed_.is_full() ? wait_for_bell(while_full)
-                                    : socket_->sleep(bell_.fd(), idle);
+    auto rang = !consumer_ ? wait_for_bell(milliseconds{-1})
+                : passed_.is_full()
+                    ? wait_for_bell(while_full)
+                    : socket_->sleep(bell_.fd(), idle, other_.get());
     asleep_.store(false);
     if (rang)
       bell_.silence();
@@ -93,6 +107,7 @@ private:
           looked_for_.push_back(std::move(x.asks));
           passed_on_ = 0;
         },
+        [this](link_rekey& x) { rekey(std::move(x.keys)); },
         [this](caf::exit_msg& msg) {
           running_ = false;
           fail_state(std::move(msg.reason));
@@ -118,11 +133,24 @@ private:
   }
 
   void report_connections() {
-    for (auto& change : socket_->connection_changes()) {
-      if (options_.as == link_options::form::connect) {
+    report_connections(*socket_);
+    if (!other_)
+      return;
+    if (binds())
+      return report_connections(*other_);
+    if (up_ && options_.settles)
+      return other_.reset();
+    for (const auto& change : other_->connection_changes())
+      if (change.what == link_event::kind::up)
+        return change_over();
+  }
+
+  void report_connections(link_socket& of) {
+    for (auto& change : of.connection_changes()) {
+      if (!binds()) {
         up_ = change.what == link_event::kind::up;
-        if (up_ && options_.greeting)
-          send(outgoing{{}, {options_.name, 0, *options_.greeting}});
+        if (up_)
+          begin_connection();
       }
       spdlog::debug("{}: connection {} {}", options_.name,
                     printable(change.peer),
@@ -131,18 +159,124 @@ private:
     }
   }
 
+  bool binds() const noexcept {
+    return options_.as == link_options::form::bind;
+  }
+
+  // -- other keys -------------------------------------------------------------
+
+  /// Takes link_rekey.
+  void rekey(std::shared_ptr<const link_keys> keys) {
+    if (!keys)
+      return binds() ? end_former() : void();
+    if (keys->own.open == (options_.keys ? options_.keys->own.open : ""))
+      return;
+    try {
+      binds() ? serve_next(std::move(keys)) : try_next(std::move(keys));
+    } catch (const zmq::error_t& e) {
+      spdlog::error("{}: cannot use another key at {}: {}", options_.name,
+                    socket_->endpoint(), e.what());
+    }
+  }
+
+  /// Binds another socket with these keys, beside the present one.
+  void serve_next(std::shared_ptr<const link_keys> keys) {
+    report_connections();
+    auto port = socket_->listen_beside();
+    if (!port) {
+      spdlog::error("{}: the former key holds: {}", options_.name,
+                    port.why().what);
+      return;
+    }
+    end_former();
+    auto options = options_;
+    options.endpoint = socket_->endpoint();
+    options.keys = std::move(keys);
+    options.mark = next_mark(options.mark);
+    options.listens_on = port->get();
+    auto next = std::make_unique<link_socket>(zmq_, options, expected_peers);
+    (void)port->release();
+    other_ = std::exchange(socket_, std::move(next));
+    options_.keys = options.keys;
+    options_.mark = options.mark;
+    spdlog::info("{}: serves another key at {}", options_.name,
+                 options.endpoint);
+  }
+
+  void end_former() {
+    if (!other_)
+      return;
+    auto lost = other_->losses();
+    other_.reset();
+    for (auto& x : lost)
+      tell(std::make_shared<const link_event>(std::move(x)));
+    spdlog::info("{}: the former key is not good any more", options_.name);
+  }
+
+  void try_next(std::shared_ptr<const link_keys> keys) {
+    next_options_ = options_;
+    next_options_.keys = std::move(keys);
+    other_ = std::make_unique<link_socket>(zmq_, next_options_, expected_peers);
+  }
+
+  /// Uses the connection that the next keys opened, from now on.
+  void change_over() {
+    drain();
+    options_.keys = next_options_.keys;
+    socket_ = std::move(other_);
+    for (auto what : {link_event::kind::rekeyed, link_event::kind::down})
+      tell(std::make_shared<const link_event>(
+          link_event{what, options_.endpoint}));
+    begin_connection();
+    tell(std::make_shared<const link_event>(
+        link_event{link_event::kind::up, options_.endpoint}));
+  }
+
+  /// Passes on what has arrived by the present connection.
+  void drain() {
+    for (int i = 0; i < options_.high_water; ++i) {
+      auto in = socket_->receive();
+      if (!in)
+        return;
+      pass_on(std::move(in));
+    }
+  }
+
+  void begin_connection() {
+    up_ = true;
+    if (options_.greeting)
+      send(outgoing{{}, {options_.name, 0, *options_.greeting}});
+  }
+
+  void pass_on(parcel_ptr in) {
+    if constexpr (reads_envelopes)
+      read_envelope(*in);
+    else
+      tell(std::move(in));
+  }
+
+  // -- messages ---------------------------------------------------------------
+
+  /// Receives by each socket in turn.
+  parcel_ptr receive() {
+    if (!other_ || !binds())
+      return socket_->receive();
+    from_other_ = !from_other_;
+    auto& first = from_other_ ? *other_ : *socket_;
+    auto& second = from_other_ ? *socket_ : *other_;
+    auto in = first.receive();
+    return in ? in : second.receive();
+  }
+
   void read_socket() {
     more_to_read_ = false;
     for (int i = 0; i < socket_quantum && !passed_.is_full(); ++i) {
-      auto in = socket_->receive();
+      auto in = receive();
       if (!in)
         return answer_looks();
       if (!looked_for_.empty())
         ++passed_on_;
-      if constexpr (reads_envelopes)
-        read_envelope(*in);
-      else
-        tell(std::move(in));
+      pass_on(std::move(in));
     }
     more_to_read_ = true;
     // Nobody who keeps sending keeps a judge waiting.
@@ -189,10 +323,11 @@ private:
   }
 
   void send(dispatch& out) {
-    if (options_.as == link_options::form::connect && !up_)
+    if (!binds() && !up_)
       return;
     auto peer = out.peer;
-    switch (socket_->send(out)) {
+    auto by_other = binds() && other_ && other_->names(peer);
+    switch ((by_other ? *other_ : *socket_).send(out)) {
     case link_socket::sent::yes:
       return;
     case link_socket::sent::gone:
@@ -217,8 +352,17 @@ private:
       caf::anon_send(consumer_, std::move(what));
   }
 
+  static constexpr auto expected_peers =
+      reads_envelopes ? link_socket::peers::greet
+                      : link_socket::peers::may_be_silent;
+
+  zmq::context_t& zmq_;
   link_options options_;
   std::unique_ptr<link_socket> socket_;
+  /// Has the former keys where it binds, and the next ones where it connects.
+  std::unique_ptr<link_socket> other_;
+  link_options next_options_;
+  bool from_other_ = false;
   Consumer consumer_;
   doorbell bell_;
   std::atomic<bool> asleep_ = false;
@@ -259,10 +403,13 @@ result<Open> spawn_socket_actor(caf::actor_system& system, zmq::context_t& zmq,
     constexpr auto peers = std::is_same_v<Consumer, control_consumer>
                                ? link_socket::peers::greet
                                : link_socket::peers::may_be_silent;
+    if (options.as == link_options::form::bind && options.keys &&
+        peers == link_socket::peers::greet)
+      options.mark = next_mark({});
     auto socket = std::make_unique<link_socket>(zmq, options, peers);
     auto endpoint = socket->endpoint();
     auto actor = system.spawn<socket_actor<Consumer>, caf::detached>(
-        std::move(socket), std::move(options));
+        &zmq, std::move(socket), std::move(options));
     // A blocking actor has no static type. read_mailbox() takes what the type
     // of the handle says.
     using handle = decltype(Open::actor);

@@ -57,8 +57,19 @@ struct link_options {
   /// admits nobody else, and tells of each message who sent it. Its context
   /// needs a key_guard.
   std::shared_ptr<const link_keys> keys;
+  /// Holds other keys that a link which connects may have to use, or null. It
+  /// prefers them, as after link_rekey.
+  std::shared_ptr<const link_keys> next_keys;
+  /// Makes it stay with the keys by which it connected first.
+  bool settles = false;
   /// Makes a link that connects use a sealed port, in place of keys.
   std::optional<sealed_way> sealed;
+  /// Is a descriptor that listens at the endpoint already, which the link takes
+  /// over; -1: the link makes one.
+  int listens_on = -1;
+  /// Is put before the names of peers where it is not empty, so that no two
+  /// sockets have a peer of the same name.
+  std::string mark;
 };
 
 /// Describes an open link, and the endpoint at which it listens or to which it

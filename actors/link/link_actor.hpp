@@ -1,7 +1,8 @@
 // The messages and typed handles of links and of the actors that receive from a
-// link. The behaviour is in link.hpp and leader_link.hpp.
+// link. The behaviour is in link.hpp and managers/leader_link.hpp.
 #pragma once
 
+#include "actors/link/curve_keys.hpp"
 #include "actors/link/frames.hpp"
 #include "actors/link/protocol.hpp"
 
@@ -48,6 +49,9 @@ struct link_event {
     /// Keys were revoked, and the connections of their peers end. Only a link
     /// that binds reports it. `peer` is empty.
     revoked,
+    /// A connecting link has another connection, with its next keys, and uses
+    /// no former ones any more. `down` and `up` follow.
+    rekeyed,
   };
   kind what = kind::up;
   std::string peer;
@@ -75,6 +79,14 @@ struct link_look {
   control_consumer asks;
 };
 
+/// Gives a control link its next keys. One that connects opens another
+/// connection with them, and changes to it once it stands. One that binds
+/// serves both keys, until a link_rekey without keys ends the former ones, and
+/// the connections that were made with them.
+struct link_rekey {
+  std::shared_ptr<const link_keys> keys;
+};
+
 /// Sends and receives control-plane messages.
 using link_actor = caf::typed_actor<
     // The owner of the link names who listens to it. Before that the link reads
@@ -83,7 +95,9 @@ using link_actor = caf::typed_actor<
     // The consumer sends a message to a peer.
     caf::reacts_to<outgoing_ptr>,
     // The consumer is about to judge by what it has not heard.
-    caf::reacts_to<link_look>>;
+    caf::reacts_to<link_look>,
+    // The process has other keys.
+    caf::reacts_to<link_rekey>>;
 
 /// Sends and receives messages without reading them.
 using raw_link_actor = caf::typed_actor<
@@ -102,6 +116,8 @@ using leader_link_actor = caf::typed_actor<
     caf::reacts_to<outgoing_ptr>,
     // The consumer is about to judge by what it has not heard.
     caf::reacts_to<link_look>,
+    // The process has other keys.
+    caf::reacts_to<link_rekey>,
     // The link to one of the managers read a message.
     caf::reacts_to<incoming_ptr>,
     // The connection to one of the managers changed.
@@ -115,3 +131,4 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::incoming_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::outgoing_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::link_event_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::link_look)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::link_rekey)

@@ -2,8 +2,10 @@
 
 #include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
+#include "actors/link/shared_port.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -22,9 +24,10 @@ namespace {
 using clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr int monitored =
-    ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED |
-    ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_CONNECT_RETRIED;
+constexpr int monitored = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED |
+                          ZMQ_EVENT_DISCONNECTED |
+                          ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                          ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_LISTENING;
 /// Is monitored where handshakes prove keys.
 constexpr int refused_handshakes = ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                                    ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
@@ -108,7 +111,7 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options,
                          peers expected)
     : binds_(options.as == link_options::form::bind),
       ends_silent_(binds_ && expected == peers::greet), name_(options.name),
-      endpoint_(options.endpoint),
+      endpoint_(options.endpoint), mark_(options.mark),
       socket_(zmq,
               binds_ ? zmq::socket_type::router : zmq::socket_type::dealer),
       monitor_(zmq, zmq::socket_type::pair) {
@@ -147,6 +150,8 @@ link_socket::link_socket(zmq::context_t& zmq, const link_options& options,
   (void)monitor_.recv(none, zmq::recv_flags::dontwait);
   if (binds_) {
     socket_.set(zmq::sockopt::router_mandatory, true);
+    if (options.listens_on >= 0)
+      socket_.set(zmq::sockopt::use_fd, options.listens_on);
     socket_.bind(endpoint_);
     endpoint_ = socket_.get(zmq::sockopt::last_endpoint);
     if (options.second_port && endpoint_.starts_with("tcp:"))
@@ -253,16 +258,24 @@ bool link_socket::has_messages() {
   return found;
 }
 
-bool link_socket::sleep(int bell, bool wait) {
-  zmq::pollitem_t items[] = {
-      {socket_.handle(), 0, ZMQ_POLLIN, 0},
-      {monitor_.handle(), 0, ZMQ_POLLIN, 0},
-      {nullptr, bell, ZMQ_POLLIN, 0},
-      {nullptr, keyed_ ? keyed_->bell() : -1, ZMQ_POLLIN, 0},
-  };
-  auto used = std::size(items) - (keyed_ ? 0 : 1);
-  zmq::poll(items, used, wait ? longest_sleep() : milliseconds{0});
-  return items[2].revents != 0;
+bool link_socket::sleep(int bell, bool wait, link_socket* also) {
+  std::array<zmq::pollitem_t, 7> items{};
+  std::size_t used = 0;
+  auto longest = milliseconds{-1};
+  items[used++] = {nullptr, bell, ZMQ_POLLIN, 0};
+  for (auto* x : {this, also}) {
+    if (x == nullptr)
+      continue;
+    items[used++] = {x->socket_.handle(), 0, ZMQ_POLLIN, 0};
+    items[used++] = {x->monitor_.handle(), 0, ZMQ_POLLIN, 0};
+    if (x->keyed_)
+      items[used++] = {nullptr, x->keyed_->bell(), ZMQ_POLLIN, 0};
+    auto own = x->longest_sleep();
+    if (longest.count() < 0 || (own.count() >= 0 && own < longest))
+      longest = own;
+  }
+  zmq::poll(items.data(), used, wait ? longest : milliseconds{0});
+  return items[0].revents != 0;
 }
 
 /// Returns for how long nothing is to do unless a descriptor signals it; -1:
@@ -288,7 +301,7 @@ parcel_ptr link_socket::receive() {
       return nullptr;
     if (head.size() == 0 && bulk.size() == 0)
       continue;
-    auto name = binds_ ? peer.to_string() : endpoint_;
+    auto name = binds_ ? mark_ + peer.to_string() : endpoint_;
     // The option is -1 when ZeroMQ does not know the descriptor.
     auto fd = zmq_msg_get(head.handle(), ZMQ_SRCFD);
     principal_ptr who;
@@ -434,12 +447,34 @@ bool link_socket::is_gone(const std::string& peer) {
   auto flags = zmq::send_flags::dontwait;
   drained_ = false;
   try {
-    if (socket_.send(zmq::buffer(peer), flags | zmq::send_flags::sndmore))
+    if (socket_.send(routing_id(peer), flags | zmq::send_flags::sndmore))
       (void)socket_.send(zmq::message_t{}, flags);
     return false;
   } catch (const zmq::error_t& e) {
     return e.num() == EHOSTUNREACH;
   }
+}
+
+/// Returns the name by which ZeroMQ knows the peer.
+zmq::const_buffer
+link_socket::routing_id(const std::string& peer) const noexcept {
+  auto before = names(peer) ? mark_.size() : 0;
+  return zmq::buffer(peer.data() + before, peer.size() - before);
+}
+
+std::vector<link_event> link_socket::losses() const {
+  std::vector<link_event> out;
+  for (const auto& [fd, here] : on_)
+    for (const auto& peer : here.peers)
+      out.push_back({link_event::kind::down, peer});
+  return out;
+}
+
+result<unique_fd> link_socket::listen_beside() const {
+  if (listening_ < 0)
+    return fault{fault_kind::unsupported,
+                 "the socket that listens at " + endpoint_ + " is not known"};
+  return vgpu::listen_beside(listening_);
 }
 
 link_socket::sent link_socket::send(dispatch& out) {
@@ -467,7 +502,7 @@ link_socket::sent link_socket::send_frames(dispatch& out) {
   drained_ = false;
   try {
     if (binds_ &&
-        !socket_.send(zmq::buffer(out.peer), flags | zmq::send_flags::sndmore))
+        !socket_.send(routing_id(out.peer), flags | zmq::send_flags::sndmore))
       return sent::full;
     if (out.bulk.size() == 0)
       return socket_.send(out.head, flags) ? sent::yes : sent::full;
@@ -514,7 +549,10 @@ std::vector<link_event> link_socket::connection_changes() {
     std::memcpy(&value, what.data<std::byte>() + sizeof(event), sizeof(value));
     if (event == ZMQ_EVENT_CONNECTED || event == ZMQ_EVENT_ACCEPTED)
       send_unpaced_within_host(value);
-    if ((event & refused_handshakes) != 0)
+    if (event == ZMQ_EVENT_LISTENING) {
+      if (listening_ < 0)
+        listening_ = value;
+    } else if ((event & refused_handshakes) != 0)
       note_refused(address.to_string());
     else if (binds_ && event == ZMQ_EVENT_ACCEPTED) {
       on_[value].stands = true;

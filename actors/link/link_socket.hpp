@@ -74,9 +74,19 @@ public:
   bool has_messages();
 
   /// Sleeps until the socket, its monitor or `bell` (a file descriptor) has
-  /// something. Returns at once when `wait` is false. The result says whether
-  /// the bell rings.
-  bool sleep(int bell, bool wait);
+  /// something, or `also` has. Returns at once when `wait` is false. The result
+  /// says whether the bell rings.
+  bool sleep(int bell, bool wait, link_socket* also = nullptr);
+
+  /// Returns whether the name is one of this socket's peers', present or past.
+  /// Where no socket has a mark, all are.
+  bool names(const std::string& peer) const noexcept {
+    return peer.starts_with(mark_);
+  }
+  /// Returns the losses of all its peers, for who closes it.
+  std::vector<link_event> losses() const;
+  /// Opens another socket that listens at its port.
+  result<unique_fd> listen_beside() const;
 
   /// Returns the next message, or null when there is none. Drops and logs a
   /// message with no frames or too many.
@@ -111,6 +121,7 @@ private:
   void note_refused(const std::string& where);
   void probe_doubted(std::vector<link_event>& out);
   bool is_gone(const std::string& peer);
+  zmq::const_buffer routing_id(const std::string& peer) const noexcept;
 
   std::chrono::milliseconds longest_sleep() const;
 
@@ -118,6 +129,9 @@ private:
   bool ends_silent_;
   std::string name_;
   std::string endpoint_;
+  std::string mark_;
+  /// Is ZeroMQ's descriptor that listens; -1: it is not known.
+  int listening_ = -1;
   std::uint16_t second_port_ = 0;
   std::uint16_t sealed_port_ = 0;
   /// Holds what the tickets of the sealed port open, where it binds one.

@@ -147,6 +147,34 @@ struct enroll {
   }
 };
 
+/// Tells who has a key that the manager's is another one now, and that its own
+/// shall be.
+struct rotate_key {
+  std::uint64_t number = 0; // of the rotation
+  std::string manager;      // Z85
+  double ends = 0;          // when the former keys end, in seconds since 1970
+  bool operator==(const rotate_key&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.number, WIRE_MEMBER(Number));
+    f(x.manager, WIRE_MEMBER(Manager));
+    f(x.ends, WIRE_MEMBER(Ends));
+  }
+};
+
+/// Asks to permit another public key in place of the sender's, in answer to
+/// rotate_key. The answer is done.
+struct renew_key {
+  std::uint64_t number = 0; // of the rotation
+  std::string key;          // Z85
+  bool operator==(const renew_key&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.number, WIRE_MEMBER(Number));
+    f(x.key, WIRE_MEMBER(Key));
+  }
+};
+
 /// Asks for records of the audit log after one of them.
 struct audit_request {
   std::uint64_t after = 0;

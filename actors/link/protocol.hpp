@@ -139,6 +139,8 @@ inline constexpr std::tuple messages{
     said(from_nobody, WIRE_CHOICE(tenants, Tenants)),
     said(from_commands, WIRE_CHOICE(audit_request, AuditRequest)),
     said(from_nobody, WIRE_CHOICE(audit, Audit)),
+    said(from_nobody, WIRE_CHOICE(rotate_key, RotateKey)),
+    ordered(from_anybody, WIRE_CHOICE(renew_key, RenewKey)),
 };
 
 /// Holds any of the messages above.

@@ -23,6 +23,8 @@ struct lease {
   control::protection protection = control::protection::journal;
   std::string reason; // why the session was placed
   recovery_terms recovery{};
+  /// Holds the client's public key that the worker admits; empty: none.
+  std::string client_key{};
   bool operator==(const lease&) const = default;
 
   /// Returns whether the other lease of this epoch has other terms.
@@ -43,6 +45,7 @@ struct lease {
     f(x.protection, WIRE_MEMBER(Protection));
     f(x.reason, WIRE_MEMBER(Reason));
     recovery_terms::fields(x.recovery, f);
+    f(x.client_key, WIRE_MEMBER(ClientKey));
   }
 };
 
@@ -290,6 +293,8 @@ struct resize_session {
   std::uint64_t quota = 0; // bytes a device
   /// Holds the client's public key, where it may have changed.
   std::string client_key{};
+  /// Holds the key that the same client had before, and that stays good.
+  std::string former_key{};
   bool operator==(const resize_session&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -300,6 +305,7 @@ struct resize_session {
     f(x.priority, WIRE_MEMBER(Priority));
     f(x.quota, WIRE_MEMBER(Quota));
     f(x.client_key, WIRE_MEMBER(ClientKey));
+    f(x.former_key, WIRE_MEMBER(FormerKey));
   }
 };
 

@@ -144,17 +144,47 @@ void refuse(self_ptr self, const incoming& in, const fault& why) {
         control::refusal{cuda_code(why), why.what, {}}});
 }
 
-/// Permits the key of a newcomer.
-void enroll(self_ptr self, const incoming& in, const control::enroll& x) {
-  const auto& permit = self->state.options.enroll;
+/// Has `permit` permit a key, and answers. Returns whether it is permitted.
+template <class T>
+bool permit_key(
+    self_ptr self, const incoming& in, const T& x,
+    const std::function<status(const principal&, const T&)>& permit) {
   auto done = permit ? permit(*in.who, x)
                      : status{fault{fault_kind::unsupported,
                                     "this manager gives no keys"}};
-  if (!done)
-    return refuse(self, in, done.why());
-  spdlog::info("{} has a key now, by the token of {}", printable(x.name),
-               in.who->name);
-  send(self, in.peer, {"manager", in.what.request, control::done{}});
+  if (done)
+    send(self, in.peer, {"manager", in.what.request, control::done{}});
+  else
+    refuse(self, in, done.why());
+  return done.ok();
+}
+
+/// Permits the key of a newcomer.
+void take_key(self_ptr self, const incoming& in, const control::enroll& x) {
+  if (permit_key(self, in, x, self->state.options.enroll))
+    spdlog::info("{} has a key now, by the token of {}", printable(x.name),
+                 in.who->name);
+}
+
+/// Permits another key of a peer.
+void take_key(self_ptr self, const incoming& in, const control::renew_key& x,
+              time_point now) {
+  auto& st = self->state;
+  if (!permit_key(self, in, x, st.options.renew))
+    return;
+  spdlog::info("{} has another key now", printable(in.who->name));
+  if (st.core)
+    st.core->on_renewed(in.who->key, x.key, now);
+}
+
+/// Tells a peer to renew its key, if it is due. Only who leads can permit it.
+void announce_rotation(self_ptr self, const std::string& peer,
+                       const principal& who) {
+  const auto& st = self->state;
+  if (!st.core || !st.options.rotation)
+    return;
+  if (auto told = st.options.rotation(who))
+    send(self, peer, {"manager", 0, std::move(*told)});
 }
 
 /// Takes a message in the name of whom the sender's key names, if it has one.
@@ -167,11 +197,18 @@ void take(self_ptr self, const incoming& in, time_point now) {
     return refuse(self, in, what.why());
   }
   trail.begin(in.peer, *what);
+  auto is_hello = std::holds_alternative<control::hello>(what->body);
   if (auto* x = std::get_if<control::enroll>(&what->body); x && in.who)
-    enroll(self, in, *x);
+    take_key(self, in, *x);
+  else if (auto* y = std::get_if<control::renew_key>(&what->body); y && in.who)
+    take_key(self, in, *y, now);
   else
     take(self, in.peer, *what, now);
   trail.end();
+  if (!is_hello || !in.who)
+    return;
+  self->state.keyed[in.peer] = in.who;
+  announce_rotation(self, in.peer, *in.who);
 }
 
 void take(self_ptr self, const link_event& event, time_point now) {
@@ -183,6 +220,7 @@ void take(self_ptr self, const link_event& event, time_point now) {
   if (event.what != link_event::kind::down)
     return;
   st.greeted.erase(event.peer);
+  st.keyed.erase(event.peer);
   if (st.core)
     st.core->on_gone(event.peer, now);
 }
@@ -231,6 +269,10 @@ manager_actor::behavior_type behavior_of(self_ptr self) {
         if (!self->state.race)
           return self->quit(caf::exit_reason::user_shutdown);
         handle(self, [&](time_point now) { self->state.race->resign(now); });
+      },
+      [self](const keys_rotated&) {
+        for (const auto& [peer, who] : self->state.keyed)
+          announce_rotation(self, peer, *who);
       },
       [self](const metrics_ask&) -> caf::result<metrics_ptr> {
         auto& st = self->state;

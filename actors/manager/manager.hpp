@@ -45,6 +45,8 @@ struct manager_state {
   /// Holds the hello of each connected peer. A manager that begins to lead
   /// welcomes them.
   std::map<std::string, control::envelope> greeted;
+  /// Holds whom the keys of connected peers name, if they have keys.
+  std::map<std::string, principal_ptr> keyed;
   std::optional<time_point> armed;
   log_limit refused;
   /// Writes who ordered what.

@@ -13,6 +13,10 @@ namespace vgpu {
 /// Asks a manager to end in order, and to hand over the lead at once.
 struct manager_resign {};
 
+/// Says that the manager's keys have rotated: whoever is connected renews its
+/// own.
+struct keys_rotated {};
+
 /// Decides for the cluster, or stands by while another manager does.
 using manager_actor = caf::typed_actor<
     // A node, client or command says something. The link sends it.
@@ -24,6 +28,8 @@ using manager_actor = caf::typed_actor<
     caf::reacts_to<etcd_answer_ptr>,
     // The process received a signal to end.
     caf::reacts_to<manager_resign>,
+    // The process has another key.
+    caf::reacts_to<keys_rotated>,
     // The metrics server of the process asks for a snapshot.
     caf::replies_to<metrics_ask>::with<metrics_ptr>,
     // The manager sends it to itself when something is due.
@@ -32,3 +38,4 @@ using manager_actor = caf::typed_actor<
 } // namespace vgpu
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::manager_resign)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::keys_rotated)

@@ -209,6 +209,13 @@ void manager_core::on_revoked(time_point now) {
   ask_for_ticks();
 }
 
+void manager_core::on_renewed(const std::string& former,
+                              const std::string& next, time_point now) {
+  clock_.advance(now);
+  adoption_.renew_key(former, next);
+  ask_for_ticks();
+}
+
 // -- time ---------------------------------------------------------------------
 
 void manager_core::on_tick(time_point now) {

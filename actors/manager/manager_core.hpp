@@ -60,6 +60,9 @@ public:
   bool wants_look() noexcept { return nodes_.wants_look(); }
   /// Ends the sessions of clients whose keys are not permitted any more.
   void on_revoked(time_point now);
+  /// Gives the sessions of a client's key to the one that replaces it.
+  void on_renewed(const std::string& former, const std::string& next,
+                  time_point now);
   /// Judges those whose messages would have been passed on by now.
   void on_looked(time_point now);
   /// Returns when the next tick is due at the latest; unset: none is due.

@@ -83,7 +83,8 @@ void node_registry::handle(const std::string& peer,
                std::to_string(node.info.pid) + "); choose another --name"});
     lose(node, node_stage::lost, "it was restarted");
   }
-  if (is_heard(node) && node.peer != peer)
+  // Where it proved its key, it is the node, which has connected anew.
+  if (is_heard(node) && node.peer != peer && !from.who)
     return hold_claim(node, peer, from);
   claims_.erase(x.name);
   auto was_alive = node.state == node_stage::alive;

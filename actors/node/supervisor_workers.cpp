@@ -325,8 +325,9 @@ void claim_anew(self_ptr self, const worker& x) {
 void keep(worker& x, const control::resize_session& to) {
   auto former = x.resized.value_or(to);
   x.resized = to.share != 0 ? to : former;
-  x.resized->client_key =
-      to.client_key.empty() ? former.client_key : to.client_key;
+  const auto& keys = to.client_key.empty() ? former : to;
+  x.resized->client_key = keys.client_key;
+  x.resized->former_key = keys.former_key;
 }
 
 } // namespace

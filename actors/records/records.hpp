@@ -218,6 +218,9 @@ struct session_record {
   /// Holds the key that the client proved, by which its worker knows the
   /// client; empty: it proved none.
   std::string client_key;
+  /// Holds the key that it had when it got the lease of this epoch. Its
+  /// connection to the worker keeps it, also when the client renews its key.
+  std::string lease_key;
   /// Says why it has its place or waits for one.
   std::string reason = "first";
   bool had_lease = false;

@@ -138,6 +138,7 @@ json to_json(const session_record& x) {
           {"client", x.client},
           {"tenant", x.tenant},
           {"client_key", x.client_key},
+          {"lease_key", x.lease_key},
           {"reason", x.reason},
           {"had_lease", x.had_lease},
           {"held", x.held},
@@ -164,6 +165,7 @@ session_record session_from_json(const json& x) {
   out.client = x.at("client");
   out.tenant = x.value("tenant", std::string{});
   out.client_key = x.value("client_key", std::string{});
+  out.lease_key = x.value("lease_key", out.client_key);
   out.reason = x.at("reason");
   out.had_lease = x.at("had_lease");
   out.held = x.value("held", false);

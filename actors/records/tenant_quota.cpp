@@ -95,6 +95,10 @@ std::uint64_t tenant_use::memory_of(const session_record& x) noexcept {
   return product_of(x.spec.memory != 0 ? x.spec.memory : x.quota, x.spec.gpus);
 }
 
+tenant_use::tenant_use(const control::tenant& row) noexcept
+    : gpus_(row.gpus), memory_(row.memory), share_(row.share),
+      sessions_(row.sessions), waiting_(row.waiting) {}
+
 void tenant_use::add(const session_record& x) {
   ++sessions_;
   waiting_ += x.stage == session_stage::waiting ? 1 : 0;

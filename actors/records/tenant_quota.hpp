@@ -38,6 +38,10 @@ std::string text_of(const control::tenant_limits& x);
 /// and asks nobody.
 class tenant_use {
 public:
+  tenant_use() = default;
+  /// Begins with the use in a row of the list of tenants.
+  explicit tenant_use(const control::tenant& row) noexcept;
+
   void add(const session_record& x);
 
   /// Returns a fault unless `more` may join these sessions within the limits of

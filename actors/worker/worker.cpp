@@ -76,7 +76,7 @@ void begin(self_ptr self, const vgpu_actor& vgpu) {
 void take(self_ptr self, const control::resize_session& to) {
   const auto& st = self->state;
   if (!to.client_key.empty() && st.options.on_client_key)
-    st.options.on_client_key(to.client_key);
+    st.options.on_client_key(to.client_key, to.former_key);
   if (to.share != 0)
     self->send(st.vgpu, resize_vgpu{to.quota});
 }
@@ -116,6 +116,7 @@ void take(self_ptr self, const link_event& change) {
   case link_event::kind::overrun:
   case link_event::kind::looked:
   case link_event::kind::revoked:
+  case link_event::kind::rekeyed:
     return;
   }
 }

@@ -24,9 +24,10 @@ struct worker_options {
   /// Is called once, on a thread of the actor system, when the link to the node
   /// is up. May be empty.
   std::function<void()> on_connected{};
-  /// Takes a new public key of the session's client, on such a thread. May be
-  /// empty.
-  std::function<void(const std::string&)> on_client_key{};
+  /// Takes the public key of the session's client, and the one that it had
+  /// before and that stays good, on such a thread. May be empty.
+  std::function<void(const std::string&, const std::string& former)>
+      on_client_key{};
 };
 
 struct worker_state {

@@ -1,6 +1,6 @@
 #include "nodes/cli/command_client.hpp"
 
-#include "actors/link/leader_link.hpp"
+#include "actors/link/managers/leader_link.hpp"
 #include "actors/link/printable.hpp"
 #include "nodes/keys/joined_keys.hpp"
 #include "nodes/support/paths.hpp"
@@ -74,7 +74,10 @@ status command_client::open(milliseconds patience, milliseconds absence) {
   auto keys = keys_to_managers(key_folder{}, login_key_file, endpoint_);
   if (!keys)
     return keys.why();
-  options.keys = *keys;
+  options.keys = keys->present;
+  options.next_keys = keys->next;
+  options.settles = true;
+  renewing_ = keys->next;
   auto link =
       spawn_leader_link(system_, zmq_, split_endpoints(endpoint_), options);
   if (!link)
@@ -101,6 +104,8 @@ status command_client::open(milliseconds patience, milliseconds absence) {
             done = status{stands_by(endpoint_, other->leader)};
         },
         [&](const link_event_ptr& event) {
+          if (event->what == link_event::kind::rekeyed && renewing_)
+            (void)renewal_.finish(renewing_->own.open);
           // A manager that is restarting is back soon.
           if (event->what == link_event::kind::unreachable &&
               steady_clock::now() - begun >= absence)
@@ -120,6 +125,8 @@ result<control::body> command_client::ask(control::body what,
   while (!done && steady_clock::now() < until)
     self_->receive(
         [&](const incoming_ptr& in) {
+          if (take_renewal(in->what))
+            return;
           if (in->what.request != request)
             return;
           if (auto* no = std::get_if<control::refusal>(&in->what.body))
@@ -132,8 +139,44 @@ result<control::body> command_client::ask(control::body what,
             done = unreachable(endpoint_);
         },
         caf::after(until - steady_clock::now()) >> [] {});
+  end_renewal();
   return done ? std::move(*done)
               : result<control::body>{unreachable(endpoint_)};
+}
+
+/// Renews the user's key where the manager asks for that. Returns whether the
+/// message was about it.
+bool command_client::take_renewal(const control::envelope& what) {
+  if (auto* order = std::get_if<control::rotate_key>(&what.body)) {
+    auto keys = renewal_.begin(*order);
+    if (!keys)
+      return true; // the manager asks the next command again
+    renewing_ = *keys;
+    renewal_request_ = ++last_request_;
+    self_->send(link_,
+                std::make_shared<const outgoing>(outgoing{
+                    {},
+                    {name_, renewal_request_,
+                     control::renew_key{order->number, renewing_->own.open}}}));
+    return true;
+  }
+  if (renewal_request_ == 0 || what.request != renewal_request_)
+    return false;
+  renewal_request_ = 0;
+  if (std::holds_alternative<control::done>(what.body))
+    (void)renewal_.finish(renewing_->own.open);
+  return true;
+}
+
+/// Waits briefly for the answer to a renewal.
+void command_client::end_renewal() {
+  constexpr std::chrono::seconds patience{1};
+  auto until = steady_clock::now() + patience;
+  while (renewal_request_ != 0 && steady_clock::now() < until)
+    self_->receive([&](const incoming_ptr& in) { take_renewal(in->what); },
+                   [](const link_event_ptr&) {},
+                   caf::after(until - steady_clock::now()) >> [] {});
+  renewal_request_ = 0;
 }
 
 } // namespace vgpu

@@ -2,6 +2,7 @@
 
 #include "actors/link/link.hpp"
 #include "actors/link/system.hpp"
+#include "nodes/keys/joined_keys.hpp"
 
 #include <chrono>
 #include <memory>
@@ -37,6 +38,8 @@ private:
   explicit command_client(std::string endpoint);
 
   status open(milliseconds patience, milliseconds absence);
+  bool take_renewal(const control::envelope& what);
+  void end_renewal();
 
   std::string endpoint_;
   std::string name_;
@@ -46,6 +49,10 @@ private:
   caf::scoped_actor self_;
   link_actor link_;
   std::uint64_t last_request_ = 0;
+  joined_renewal renewal_{key_folder{}, login_key_file};
+  /// Holds the next keys, while the manager is asked to permit them.
+  std::shared_ptr<const link_keys> renewing_;
+  std::uint64_t renewal_request_ = 0;
   std::uint64_t term_ = 0;
 };
 

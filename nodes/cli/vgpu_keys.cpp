@@ -33,6 +33,8 @@ struct key_options {
   unsigned uses = 1;
   std::string ttl = "1h";
   std::string token;
+  std::string overlap = "1d";
+  bool end = false;
 
   key_folder where() const { return key_folder{folder}; }
 };
@@ -105,6 +107,61 @@ std::string time_text(double when) {
   return out;
 }
 
+/// Returns what is shown of the last rotation; null: there was none.
+json shown_rotation(const manager_keys& keys) {
+  if (keys.rotation == 0)
+    return nullptr;
+  auto waiting = json::array();
+  for (const auto& each : keys.permitted)
+    if (keys.is_old(each))
+      waiting.push_back(each.who.name);
+  return {{"number", keys.rotation},
+          {"ends", keys.rotation_ends},
+          {"over", !keys.rotates(wall_time())},
+          {"waiting", std::move(waiting)}};
+}
+
+/// Returns what is to be said of a key because of the last rotation.
+std::string rotation_text(const manager_keys& keys, const permitted_key& x) {
+  if (!keys.is_old(x))
+    return {};
+  return keys.rotates(wall_time())
+             ? "  not renewed, ends " + time_text(keys.rotation_ends)
+             : "  ended: it was not renewed";
+}
+
+int rotate_keys(const key_options& x) {
+  auto overlap = read_time(x.overlap);
+  if (!overlap)
+    return complain("keys rotate", overlap.why().what, wrong_usage);
+  manager_keys now;
+  auto done = change_manager_keys(x.where(), [&](manager_keys& keys) {
+    auto changed = x.end ? end_rotation(keys, wall_time())
+                         : rotate(keys, *overlap, wall_time());
+    now = keys;
+    return changed;
+  });
+  if (!done)
+    return complain("keys rotate", done.why());
+  auto shown = shown_rotation(now);
+  shown["manager"] = now.own.open;
+  if (x.as_json) {
+    std::cout << shown.dump(2) << "\n";
+    return succeeded;
+  }
+  std::cout << "Rotation " << now.rotation
+            << (x.end ? " is over." : ": the manager has another key.");
+  auto waiting = shown["waiting"].size();
+  if (x.end)
+    std::cout << " Keys that were not renewed, and ended: " << waiting << ".\n";
+  else
+    std::cout << " Keys to renew: " << waiting << ". The former ones end "
+              << time_text(now.rotation_ends)
+              << ".\nWhoever is connected renews its key now, others when they "
+                 "connect. `vgpu keys list` shows who has not yet.\n";
+  return succeeded;
+}
+
 int list(const key_options& x) {
   auto keys = read_manager_keys(x.where());
   if (!keys)
@@ -118,6 +175,7 @@ int list(const key_options& x) {
       all.push_back(shown_key(each));
     std::cout << json{{"manager", (*keys)->own.open},
                       {"endpoint", (*keys)->endpoint},
+                      {"rotation", shown_rotation(**keys)},
                       {"keys", std::move(all)}}
                      .dump(2)
               << "\n";
@@ -133,7 +191,7 @@ int list(const key_options& x) {
                 << ", uses left " << each.uses;
     if (each.ends != 0)
       std::cout << "  until " << time_text(each.ends);
-    std::cout << "\n";
+    std::cout << rotation_text(**keys, each) << "\n";
   }
   return succeeded;
 }
@@ -147,11 +205,13 @@ int revoke_key(const key_options& x) {
 void add_keys(CLI::App& app, job& todo, const options_ptr& x) {
   auto* keys = app.add_subcommand(
       "keys",
-      "Make, show and revoke the keys of a manager that listens on TCP");
+      "Make, show, rotate and revoke the keys of a manager that listens on "
+      "TCP");
   keys->require_subcommand(1);
   keys->footer("Examples, as the manager's user on its host:\n"
                "  vgpu keys init tcp://10.0.0.1:7070\n"
                "  vgpu keys list --json\n"
+               "  vgpu keys rotate --overlap 7d\n"
                "  vgpu keys revoke node-7");
   auto* make = keys->add_subcommand("init", "Make the manager's key");
   make->add_option("ENDPOINT", x->endpoint,
@@ -167,7 +227,21 @@ void add_keys(CLI::App& app, job& todo, const options_ptr& x) {
   end->add_option("NAME", x->name, "name in `vgpu keys list`")->required();
   end->footer("Examples:\n  vgpu keys revoke node-7\n"
               "  vgpu keys revoke token-1");
-  for (auto* each : {make, show, end})
+  auto* turn = keys->add_subcommand(
+      "rotate", "Give the manager and all who joined other keys, while "
+                "programs run");
+  auto* overlap =
+      turn->add_option("--overlap", x->overlap,
+                       "how long the former keys stay good, such as 30m, 1d or "
+                       "7d; who does not connect within it must join again")
+          ->capture_default_str();
+  turn->add_flag("--end", x->end, "end the former keys now")->excludes(overlap);
+  turn->add_flag("--json", x->as_json, "print JSON");
+  turn->footer("Examples:\n  vgpu keys rotate\n"
+               "  vgpu keys rotate --overlap 7d --json\n"
+               "  vgpu keys rotate --end");
+  turn->callback([&todo, x] { todo = [x] { return rotate_keys(*x); }; });
+  for (auto* each : {make, show, turn, end})
     add_folder(*each, x);
   make->callback([&todo, x] { todo = [x] { return init(*x); }; });
   show->callback([&todo, x] { todo = [x] { return list(*x); }; });

@@ -1,5 +1,6 @@
 // `vgpu run`: runs a program on a virtual GPU.
 #include "actors/records/checked_json.hpp"
+#include "actors/records/tenant_quota.hpp"
 #include "nodes/cli/child_program.hpp"
 #include "nodes/cli/command_client.hpp"
 #include "nodes/cli/preloads.hpp"
@@ -110,8 +111,44 @@ policy::cluster_view view_of(const json& status) {
   return out;
 }
 
+/// Returns the row of the tenant to which the asker's sessions count; null: the
+/// manager does not tell it.
+std::optional<control::tenant> own_tenant(command_client& manager) {
+  auto answer = manager.ask(control::tenants_request{}, patience);
+  auto* all = answer ? std::get_if<control::tenants>(&*answer) : nullptr;
+  if (all == nullptr)
+    return std::nullopt;
+  // A tenant is told its own row alone, and others' sessions are of `default`.
+  for (const auto& x : all->list)
+    if (all->list.size() == 1 || x.name == default_tenant)
+      return x;
+  return std::nullopt;
+}
+
+/// Refuses what the tenant's quota never permits. What it does not permit now
+/// is told, and the program runs: its other sessions may have ended when it
+/// asks.
+std::optional<failure> check_quota(command_client& manager,
+                                   const control::specification& asked) {
+  auto own = own_tenant(manager);
+  if (!own)
+    return {};
+  session_record one;
+  one.spec = asked;
+  auto admit = [&](const tenant_use& used) {
+    return used.admit(own->name, own->limits, own->added, one);
+  };
+  if (auto ever = admit(tenant_use{}); !ever)
+    return failure{ever.why().what};
+  if (auto now = admit(tenant_use{*own}); !now)
+    complain(run_name, "the program gets no GPU as long as this holds: " +
+                           now.why().what);
+  return {};
+}
+
 /// Asks the manager whether it could ever serve this specification.
 std::optional<failure> check_with_manager(const std::string& endpoint,
+                                          const control::specification& asked,
                                           const policy::demand& what) {
   auto manager = command_client::connect(endpoint, patience);
   if (!manager)
@@ -124,7 +161,7 @@ std::optional<failure> check_with_manager(const std::string& endpoint,
   // A manager that has just become leader may not know all nodes yet.
   if (!admitted && !all.at("manager").value("nodes_may_come", false))
     return failure{"cannot give " + admitted.why().what};
-  return {};
+  return check_quota(**manager, asked);
 }
 
 void set(const char* name, const std::string& value) {
@@ -315,7 +352,7 @@ int run(run_options& x) {
   }
   if (named.empty())
     return run_embedded(x, path);
-  if (auto no = check_with_manager(named, what))
+  if (auto no = check_with_manager(named, x.asked, what))
     return complain(run_name, no->what, no->code);
   set_environment(x, path, named);
   exec_program(path, x.command);

@@ -2,8 +2,8 @@
 #include "actors/client/client.hpp"
 #include "actors/client/guest_server.hpp"
 #include "actors/link/frames.hpp"
-#include "actors/link/leader_link.hpp"
 #include "actors/link/log.hpp"
+#include "actors/link/managers/leader_link.hpp"
 #include "actors/link/system.hpp"
 #include "nodes/cluster/own_cluster.hpp"
 #include "nodes/daemons/zmq_busy_poll.hpp"
@@ -120,12 +120,23 @@ int run(const options& given) {
     std::cerr << "vgpu-client: " << keys.why().what << '\n';
     return 2;
   }
-  to_manager.keys = *keys;
+  to_manager.keys = keys->present;
+  to_manager.next_keys = keys->next;
   auto link =
       spawn_leader_link(system, zmq, split_endpoints(endpoints), to_manager);
   if (!link) {
     std::cerr << "vgpu-client: " << link.why().what << '\n';
     return 2;
+  }
+  std::shared_ptr<own_keys> known;
+  if (*keys) {
+    known = std::make_shared<own_keys>(keys->present->own);
+    link->actor =
+        system.spawn(renewing_link, link->actor,
+                     std::make_shared<joined_renewal>(
+                         key_folder{}, login_key_file,
+                         [known](const key_pair& x) { known->renew(x); }),
+                     keys->next);
   }
   client_options own;
   own.name = name;
@@ -145,8 +156,7 @@ int run(const options& given) {
                              : *parse_size(given.state_memory);
   options.state_dir = given.state_dir;
   options.busy_poll = polling->limits(where_scarce);
-  if (*keys)
-    options.key = (*keys)->own;
+  options.keys = known;
   auto server =
       spawn_guest_server(system, zmq, options, place->take_sockets(), hub);
   auto status = stop.wait();

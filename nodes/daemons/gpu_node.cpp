@@ -1,6 +1,6 @@
 // vgpu-node: offers this host's pGPUs to a cluster.
-#include "actors/link/leader_link.hpp"
 #include "actors/link/log.hpp"
+#include "actors/link/managers/leader_link.hpp"
 #include "actors/link/system.hpp"
 #include "actors/node/supervisor.hpp"
 #include "nodes/daemons/inventory.hpp"
@@ -189,10 +189,10 @@ supervisor_options options_of(const options& x,
   return out;
 }
 
-link_options manager_side(const options& x,
-                          std::shared_ptr<const link_keys> keys) {
+link_options manager_side(const options& x, const manager_link_keys& keys) {
   link_options out;
-  out.keys = std::move(keys);
+  out.keys = keys.present;
+  out.next_keys = keys.next;
   out.name = "node/" + x.inventory.node;
   out.greeting =
       control::hello{control::oldest_version, control::protocol_version,
@@ -259,7 +259,7 @@ int serve(options x) {
   auto keys = keys_to_managers(key_folder{}, node_key_file, x.manager);
   if (!keys)
     return complain(keys.why().what);
-  what.keyed = *keys != nullptr;
+  what.keyed = static_cast<bool>(*keys);
   what.insecure_network =
       !what.keyed && x.bind != "ipc" && leaves_host(tcp_at(x.bind));
   zmq::context_t zmq;
@@ -279,6 +279,11 @@ int serve(options x) {
           end_actor(system, (*other)->actor);
       return complain(each->why().what);
     }
+  if (*keys)
+    up->actor = system.spawn(
+        renewing_link, up->actor,
+        std::make_shared<joined_renewal>(key_folder{}, node_key_file),
+        keys->next);
   auto status = 0;
   auto watch = system.spawn(watcher, &loop, &x.ties, &status);
   auto chief = system.spawn(supervisor, std::move(what), up->actor, down->actor,

@@ -237,13 +237,17 @@ int serve(options x) {
   how.insecure_network = leaves_host(x.listen) && !*keys;
   if (*keys) {
     how.enroll = (*keys)->enroller();
-    how.permitted = (*keys)->link()->permitted;
+    how.permitted = (*keys)->permitted();
+    how.rotation = (*keys)->rotation();
+    how.renew = (*keys)->renewer();
   }
   auto brain =
       spawn_manager(system, x, std::move(how),
                     std::shared_ptr<store>{std::move(*kept)}, link->actor);
   loop.on_signal([&brain] { caf::anon_send(brain, manager_resign{}); });
   caf::anon_send(link->actor, control_consumer{brain});
+  if (*keys)
+    (*keys)->drive(link->actor, brain);
   // This handle keeps the actor alive: no other reference exists, and CAF ends
   // an unreachable actor.
   auto guard =
@@ -260,6 +264,8 @@ int serve(options x) {
     loop.run();
     metrics->reset();
   }
+  if (*keys)
+    (*keys)->rest();
   end_actor(system, brain);
   end_actor(system, link->actor);
   end_actor(system, guard);

@@ -340,7 +340,9 @@ int run(const options& given) {
   own.name = name;
   own.session = {given.session};
   if (keys)
-    own.on_client_key = [&](const std::string& key) { keys->admit(key); };
+    own.on_client_key = [&](const std::string& key, const std::string& former) {
+      keys->admit(key, former);
+    };
   std::promise<void> connected;
   if (given.sandbox != "off")
     own.on_connected = [&] { connected.set_value(); };

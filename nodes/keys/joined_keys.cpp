@@ -116,6 +116,15 @@ result<joined_keys> parse_joined_keys(const std::string& text) {
       return good.why();
     out.own = *own;
     out.is = *kind;
+    out.rotation = all.value("rotation", std::uint64_t{0});
+    if (auto i = all.find("next"); i != all.end()) {
+      auto next = pair_of(i->at("secret").get<std::string>());
+      auto manager = i->at("manager").get<std::string>();
+      if (!next || !is_key(manager))
+        return fault{fault_kind::corrupt, "the next key is malformed"};
+      out.next = joined_keys::renewed{*next, std::move(manager),
+                                      i->at("rotation").get<std::uint64_t>()};
+    }
     return out;
   } catch (const std::exception& e) {
     return fault{fault_kind::corrupt, e.what()};
@@ -123,14 +132,19 @@ result<joined_keys> parse_joined_keys(const std::string& text) {
 }
 
 std::string text_of(const joined_keys& keys) {
-  return json{{"version", joined_version},
-              {"secret", keys.own.secret},
-              {"kind", text_in(principal_names, keys.is)},
-              {"name", keys.name},
-              {"endpoints", keys.endpoints},
-              {"manager", keys.manager}}
-             .dump(2) +
-         "\n";
+  json out{{"version", joined_version},
+           {"secret", keys.own.secret},
+           {"kind", text_in(principal_names, keys.is)},
+           {"name", keys.name},
+           {"endpoints", keys.endpoints},
+           {"manager", keys.manager}};
+  if (keys.rotation != 0)
+    out["rotation"] = keys.rotation;
+  if (keys.next)
+    out["next"] = {{"secret", keys.next->own.secret},
+                   {"manager", keys.next->manager},
+                   {"rotation", keys.next->rotation}};
+  return out.dump(2) + "\n";
 }
 
 result<std::optional<joined_keys>> read_joined_keys(const key_folder& where,
@@ -139,24 +153,86 @@ result<std::optional<joined_keys>> read_joined_keys(const key_folder& where,
                        "; join again with a new token");
 }
 
-result<std::shared_ptr<const link_keys>>
-keys_to_managers(const key_folder& where, const char* file,
-                 const std::string& endpoints) {
-  using pointer = std::shared_ptr<const link_keys>;
+result<manager_link_keys> keys_to_managers(const key_folder& where,
+                                           const char* file,
+                                           const std::string& endpoints) {
+  manager_link_keys out;
   if (endpoints.find("tcp://") == endpoints.npos)
-    return pointer{};
+    return out;
   auto joined = read_joined_keys(where, file);
   if (!joined)
     return joined.why();
   if (!*joined)
-    return pointer{};
+    return out;
   const auto& x = **joined;
   auto known = keys_for(x.own, x.endpoints, x.manager);
   if (std::ranges::none_of(split_endpoints(endpoints), [&](const auto& each) {
         return known.listeners.contains(each);
       }))
-    return pointer{};
-  return pointer{std::make_shared<const link_keys>(std::move(known))};
+    return out;
+  out.present = std::make_shared<const link_keys>(std::move(known));
+  if (x.next)
+    out.next = std::make_shared<const link_keys>(
+        keys_for(x.next->own, x.endpoints, x.next->manager));
+  return out;
+}
+
+// -- renewal ------------------------------------------------------------------
+
+/// Reads the file, and keeps other processes from changing it.
+result<joined_renewal::locked> joined_renewal::lock() const {
+  auto lock = where_.lock();
+  if (!lock)
+    return lock.why();
+  auto joined = read_joined_keys(where_, file_);
+  if (!joined)
+    return joined.why();
+  if (!*joined)
+    return fault{fault_kind::missing, where_.path_of(file_) + " is gone"};
+  return locked{std::move(*lock), std::move(**joined)};
+}
+
+result<std::shared_ptr<const link_keys>>
+joined_renewal::begin(const control::rotate_key& order) {
+  if (!is_key(order.manager))
+    return fault{fault_kind::corrupt, "the manager's new key is malformed"};
+  auto file = lock();
+  if (!file)
+    return file.why();
+  auto& x = file->keys;
+  // Another process of this user has done it.
+  if (x.rotation >= order.number)
+    return std::make_shared<const link_keys>(
+        keys_for(x.own, x.endpoints, x.manager));
+  if (!x.next || x.next->rotation != order.number ||
+      x.next->manager != order.manager) {
+    auto own = make_key_pair();
+    if (!own)
+      return own.why();
+    x.next = joined_keys::renewed{std::move(*own), order.manager, order.number};
+    if (auto kept = where_.write(file_, text_of(x)); !kept)
+      return kept.why();
+  }
+  return std::make_shared<const link_keys>(
+      keys_for(x.next->own, x.endpoints, x.next->manager));
+}
+
+status joined_renewal::finish(const std::string& open) {
+  auto file = lock();
+  if (!file)
+    return file.why();
+  auto& x = file->keys;
+  if (x.next && x.next->own.open == open) {
+    x.own = x.next->own;
+    x.manager = x.next->manager;
+    x.rotation = x.next->rotation;
+    x.next.reset();
+    if (auto kept = where_.write(file_, text_of(x)); !kept)
+      return kept;
+  }
+  if (renewed_ && x.own.open == open)
+    renewed_(x.own);
+  return {};
 }
 
 result<std::string> manager_of_login(const key_folder& where) {
@@ -169,9 +245,6 @@ result<std::string> manager_of_login(const key_folder& where) {
 status join_with(const token& by, const std::string& name,
                  const key_folder& where, const char* file,
                  milliseconds patience) {
-  auto lock = where.lock();
-  if (!lock)
-    return lock.why();
   auto own = make_key_pair();
   auto secret = pair_of(by.secret);
   if (!own || !secret)
@@ -185,6 +258,11 @@ status join_with(const token& by, const std::string& name,
   }
   if (!done)
     return done;
+  // Not before: the manager may have its keys in the same folder, and changes
+  // them to permit this one.
+  auto lock = where.lock();
+  if (!lock)
+    return lock.why();
   return where.write(file, text_of(joined_keys{*own, by.joins_as, name,
                                                by.endpoints, by.manager}));
 }

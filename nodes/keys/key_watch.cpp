@@ -54,6 +54,28 @@ void key_watch::look() {
     shown_ = now;
     permitted_->replace(std::move(now));
   }
+  tell_changes(seconds_since_1970());
+}
+
+void key_watch::tell_changes(double now) {
+  std::pair of{keys_.rotation, keys_.rotates(now)};
+  if (!told_ || of == told_of_)
+    return;
+  told_of_ = of;
+  told_(keys_);
+}
+
+manager_keys key_watch::now() {
+  std::lock_guard guard{mutex_};
+  return keys_;
+}
+
+void key_watch::tell(listener told) {
+  std::lock_guard guard{mutex_};
+  told_ = std::move(told);
+  told_of_ = {keys_.rotation, keys_.rotates(seconds_since_1970())};
+  if (told_)
+    told_(keys_);
 }
 
 /// Reads the file. Returns what is wrong with it; empty: nothing.

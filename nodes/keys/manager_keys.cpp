@@ -30,7 +30,11 @@ permitted_key from_json(const json& x) {
   out.who.tenant = x.value("tenant", "");
   out.key = x.at("key").get<std::string>();
   out.ends = x.value("ends", 0.0);
-  if (!is_key(out.key) || !is_principal_name(out.who.name) ||
+  out.former = x.value("former", "");
+  out.former_ends = x.value("former_ends", 0.0);
+  out.rotation = x.value("rotation", std::uint64_t{0});
+  if (!is_key(out.key) || (!out.former.empty() && !is_key(out.former)) ||
+      !is_principal_name(out.who.name) ||
       (!out.who.tenant.empty() && !is_principal_name(out.who.tenant)))
     throw std::runtime_error{"a name or a key is malformed"};
   if (out.who.is == principal::kind::newcomer) {
@@ -56,6 +60,14 @@ manager_keys read_keys(const std::string& text) {
     throw std::runtime_error{own.why().what};
   manager_keys out;
   out.own = *own;
+  if (auto former = all.value("former", ""); !former.empty()) {
+    auto pair = pair_of(former);
+    if (!pair)
+      throw std::runtime_error{pair.why().what};
+    out.former = *pair;
+  }
+  out.rotation = all.value("rotation", std::uint64_t{0});
+  out.rotation_ends = all.value("rotation_ends", 0.0);
   out.endpoint = all.at("endpoint").get<std::string>();
   const auto& permitted = all.at("permitted");
   if (permitted.size() > most_keys)
@@ -67,6 +79,12 @@ manager_keys read_keys(const std::string& text) {
     out.permitted.push_back(std::move(each));
   }
   return out;
+}
+
+bool is_in_use(const manager_keys& keys, const std::string& key) {
+  return std::ranges::any_of(keys.permitted, [&](const auto& x) {
+    return x.key == key || x.former == key;
+  });
 }
 
 void drop_ended(manager_keys& keys, double now) {
@@ -84,6 +102,12 @@ json to_json(const permitted_key& x) {
     out["tenant"] = x.who.tenant;
   if (x.ends != 0)
     out["ends"] = x.ends;
+  if (x.rotation != 0)
+    out["rotation"] = x.rotation;
+  if (!x.former.empty()) {
+    out["former"] = x.former;
+    out["former_ends"] = x.former_ends;
+  }
   if (x.who.is == principal::kind::newcomer) {
     out["joins_as"] = text_in(principal_names, x.joins_as);
     out["uses"] = x.uses;
@@ -93,9 +117,14 @@ json to_json(const permitted_key& x) {
 
 permitted_keys::table manager_keys::table(double now) const {
   permitted_keys::table out;
-  for (const auto& x : permitted)
-    if (x.ends == 0 || now < x.ends)
+  for (const auto& x : permitted) {
+    if (x.ends != 0 && now >= x.ends)
+      continue;
+    if (!x.former.empty() && now < x.former_ends)
+      out.emplace(x.former, x.who);
+    if (!is_old(x) || rotates(now))
       out.insert_or_assign(x.key, x.who);
+  }
   return out;
 }
 
@@ -111,12 +140,17 @@ std::string text_of(const manager_keys& keys) {
   auto list = json::array();
   for (const auto& x : keys.permitted)
     list.push_back(to_json(x));
-  return json{{"version", file_version},
-              {"secret", keys.own.secret},
-              {"endpoint", keys.endpoint},
-              {"permitted", std::move(list)}}
-             .dump(2) +
-         "\n";
+  json out{{"version", file_version},
+           {"secret", keys.own.secret},
+           {"endpoint", keys.endpoint},
+           {"permitted", std::move(list)}};
+  if (keys.rotation != 0) {
+    out["rotation"] = keys.rotation;
+    out["rotation_ends"] = keys.rotation_ends;
+  }
+  if (keys.former)
+    out["former"] = keys.former->secret;
+  return out.dump(2) + "\n";
 }
 
 result<std::optional<manager_keys>> read_manager_keys(const key_folder& where) {
@@ -156,7 +190,9 @@ status init_manager_keys(const key_folder& where, const std::string& endpoint) {
   if (!own)
     return own.why();
   return where.write(manager_key_file,
-                     text_of(manager_keys{std::move(*own), endpoint, {}}));
+                     text_of(manager_keys{.own = std::move(*own),
+                                          .endpoint = endpoint,
+                                          .permitted = {}}));
 }
 
 result<token> add_token(manager_keys& keys, principal::kind joins_as,
@@ -177,6 +213,7 @@ result<token> add_token(manager_keys& keys, principal::kind joins_as,
   x.ends = ends;
   x.joins_as = joins_as;
   x.uses = uses;
+  x.rotation = keys.rotation;
   keys.permitted.push_back(std::move(x));
   return token{joins_as, keys.endpoint, keys.own.open, own->secret};
 }
@@ -204,8 +241,7 @@ status enroll(manager_keys& keys, const principal& newcomer,
                      "revoke that key first (`vgpu keys revoke " +
                      name + "`)"};
   }
-  if (std::ranges::any_of(keys.permitted,
-                          [&](const auto& x) { return x.key == key; }))
+  if (is_in_use(keys, key))
     return fault{fault_kind::refused, "this key has another name already"};
   if (by->uses == 0)
     return fault{fault_kind::refused, "this token is used up"};
@@ -217,7 +253,77 @@ status enroll(manager_keys& keys, const principal& newcomer,
   permitted_key added;
   added.who = std::move(who);
   added.key = key;
+  // The token named the manager's key of then.
+  added.rotation = by->rotation;
   keys.permitted.push_back(std::move(added));
+  return {};
+}
+
+status rotate(manager_keys& keys, double overlap_s, double now) {
+  if (keys.rotates(now))
+    return fault{
+        fault_kind::refused,
+        "the last rotation is not over; `vgpu keys list` shows who has "
+        "not renewed a key yet, and `vgpu keys rotate --end` ends it"};
+  auto next = make_key_pair();
+  if (!next)
+    return next.why();
+  drop_ended(keys, now);
+  // Who missed the last one has no key any more.
+  std::erase_if(keys.permitted, [&](const auto& x) { return keys.is_old(x); });
+  keys.former = std::exchange(keys.own, std::move(*next));
+  ++keys.rotation;
+  keys.rotation_ends = now + overlap_s;
+  for (auto& x : keys.permitted) {
+    x.former.clear();
+    // A token names the former key of the manager.
+    if (x.who.is == principal::kind::newcomer)
+      x.ends = x.ends == 0 ? keys.rotation_ends
+                           : std::min(x.ends, keys.rotation_ends);
+  }
+  return {};
+}
+
+status end_rotation(manager_keys& keys, double now) {
+  if (!keys.rotates(now))
+    return fault{fault_kind::refused, "no rotation is under way"};
+  keys.rotation_ends = now;
+  keys.former.reset();
+  for (auto& x : keys.permitted)
+    x.former_ends = std::min(x.former_ends, now);
+  return {};
+}
+
+std::optional<control::rotate_key> rotation_for(const manager_keys& keys,
+                                                const principal& who) {
+  auto i = std::ranges::find_if(keys.permitted, [&](const auto& x) {
+    return x.who.name == who.name && x.who.is == who.is;
+  });
+  if (i == keys.permitted.end() || who.is == principal::kind::newcomer ||
+      !(keys.is_old(*i) || who.key == i->former))
+    return std::nullopt;
+  return control::rotate_key{keys.rotation, keys.own.open, keys.rotation_ends};
+}
+
+status renew(manager_keys& keys, const principal& who,
+             const control::renew_key& x, double now) {
+  auto mine = find(keys, who.name);
+  if (mine == keys.permitted.end() || mine->who.is != who.is)
+    return fault{fault_kind::refused, "no key is permitted under this name"};
+  if (mine->key == x.key)
+    return {}; // its answer was lost, and it asks again
+  if (x.number != keys.rotation || !keys.rotates(now))
+    return fault{fault_kind::refused, "this rotation is over"};
+  if (!keys.is_old(*mine))
+    return fault{fault_kind::refused,
+                 "'" + who.name +
+                     "' has another new key already; where its file of keys "
+                     "was copied, let each copy join by a token of its own"};
+  if (!is_key(x.key) || is_in_use(keys, x.key))
+    return fault{fault_kind::usage, "this is not a new public key"};
+  mine->former = std::exchange(mine->key, x.key);
+  mine->former_ends = keys.rotation_ends;
+  mine->rotation = keys.rotation;
   return {};
 }
 

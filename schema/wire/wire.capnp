@@ -111,6 +111,10 @@ struct Envelope {
     # command -> manager, and back
     auditRequest @49 :AuditRequest;
     audit @50 :Audit;
+
+    # manager -> whoever has a key, and back
+    rotateKey @51 :RotateKey;
+    renewKey @52 :RenewKey;
   }
 }
 
@@ -379,6 +383,8 @@ struct Lease {
   # requested.
   protectCost @12 :Float64;
   onDivergence @13 :Divergence;
+  clientKey @14 :Text;
+  # The client's key that the worker admits, as in StartWorker.
 }
 struct Acquire {
   specification @0 :Specification;
@@ -495,6 +501,22 @@ struct Enroll {
   # The public key, as text (Z85).
   name @1 :Text;
   # The name of the node or the user.
+}
+struct RotateKey {
+  # The manager has another key, and wants another one of the receiver. Both
+  # former keys are good until `ends`.
+  number @0 :UInt64;
+  # Counts the rotations of this manager.
+  manager @1 :Text;
+  # The manager's new public key.
+  ends @2 :Float64;
+  # Seconds since 1970.
+}
+struct RenewKey {
+  # Answers RotateKey with the sender's new public key. The answer is `done`.
+  number @0 :UInt64;
+  # As in RotateKey.
+  key @1 :Text;
 }
 struct Restored {
   # A checkpointed session runs again.
@@ -620,6 +642,9 @@ struct ResizeSession {
   # Bytes per device.
   clientKey @6 :Text;
   # As in StartWorker. Empty: no change.
+  formerKey @7 :Text;
+  # The key that the same client had before, which stays good. Empty: the
+  # worker admits nobody else any more.
 }
 
 # -- tenants

@@ -1,20 +1,31 @@
 #!/usr/bin/env bash
-# A stranger floods the manager's port while a program runs. The program keeps
-# its worker, others get their answers, and neither log nor memory grows much.
+# Somebody floods the manager's port while a program runs. The program keeps its
+# worker and its pace, others get their answers, and neither log nor memory grows
+# much. With E2E_TIMES=1 the times are judged, too.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 usage() {
   cat <<'EOT'
 usage: floods.sh BUILD CASE
 
-  connections  1,100 connections that say nothing
-  frames       200,000 messages without a hello
+  connections        1,100 connections that say nothing, over TCP
+  frames             200,000 messages without a hello, over TCP
+  local_connections  the same to the manager's Unix socket
+  local_frames
+  keyed_connections  the same to a manager with keys, over TCP
+  keyed_frames       200,000 messages of somebody with a key, without a hello
+  keyed_bytes        as many frames of a stranger, without a handshake
+
+$E2E_FLOOD_PART divides the numbers (1).
 EOT
 }
 
 begin_case 2 "$@"
 steady=$build/tests/e2e/steady
 flood=$build/tests/e2e/flood
+part=${E2E_FLOOD_PART:-1}
+many_connections=$((1100 / part)) many_frames=$((200000 / part))
+longest_round_ms=400 longest_answer_ms=1000
 
 # Prints the session's place, worker and epoch.
 place() {
@@ -35,11 +46,57 @@ peak() { sed -n 's/^VmHWM:\s*\([0-9]*\) kB$/\1/p' "/proc/$manager/status"; }
 
 is_sanitised() { ldd "$build/bin/vgpu-manager" | grep -qE 'lib[at]san'; }
 
+# Starts a manager and a node with keys. A port may be taken by another process.
+keyed_up() {
+  export VGPU_KEYS=$work/keys
+  run_dir=$work/run
+  mkdir -m 700 "$run_dir"
+  for _ in {1..20}; do
+    VGPU_MANAGER=tcp://127.0.0.1:$((20000 + RANDOM % 40000))
+    rm -rf "$VGPU_KEYS"
+    order keys init "$VGPU_MANAGER"
+    "${to_start[@]}" "$build/bin/vgpu-manager" --listen "$VGPU_MANAGER" \
+      --run-dir "$run_dir" "$@" </dev/null 2>"$run_dir/manager.log" &
+    keyed=$!
+    until grep -q "Listening on" "$run_dir/manager.log"; do
+      alive "$keyed" || continue 2
+      sleep 0.05
+    done
+    break
+  done
+  alive "$keyed" || fail "the manager does not start"
+  export VGPU_MANAGER
+  order login "$(order_text token admin)"
+  order node join "$(order_text token node)" --name a
+  "${to_start[@]}" "$build/bin/vgpu-node" --name a --manager "$VGPU_MANAGER" \
+    --bind 127.0.0.1 --device cpu --run-dir "$run_dir" </dev/null \
+    2>"$run_dir/node.log" &
+  keyed_node=$!
+  until_true status_is '.nodes[0].state == "alive"' ||
+    fail "the node does not join"
+}
+
+order_text() { # COMMAND ARGUMENT...
+  order "$@"
+  cat "$work/out/order"
+}
+
+keyed_down() {
+  kill "$keyed_node"
+  wait "$keyed_node" || fail "the node ended with $?"
+  kill "$keyed"
+  wait "$keyed" || fail "the manager ended with $?"
+  rm -r "$run_dir" "$VGPU_KEYS"
+  unset VGPU_MANAGER VGPU_KEYS
+}
+
 # Starts a cluster with a program on it. A flood may make a busy machine late.
-begin_program() {
+begin_program() { # HOW OPTION...
+  local how=$1
+  shift
   # Its processes have few descriptors, as on many hosts.
   to_start=(prlimit --nofile=512:512)
-  cluster_up --listen 'tcp://127.0.0.1:*' --lost-after 5000
+  "$how" "$@" --lost-after 5000
   timeout -k 5 "$life" "$vgpu" run -- "$steady" "$work/tmp/stop" \
     </dev/null >"$work/out/program" 2>"$work/out/program.err" &
   program=$!
@@ -48,40 +105,91 @@ begin_program() {
   bytes=$(log_bytes) kib=$(peak)
 }
 
+# Floods, and asks for the status until the flood is over.
+flood_with() { # FLOOD-ARGUMENT...
+  local stranger begun took longest=0 count=0
+  "$flood" "$@" </dev/null >"$work/out/flood" 2>&1 &
+  stranger=$!
+  while ((count == 0)) || alive "$stranger"; do
+    begun=$(milliseconds)
+    until_true answers || fail "the manager does not answer"
+    took=$(($(milliseconds) - begun))
+    ((took <= longest)) || longest=$took
+    count=$((count + 1))
+  done
+  wait "$stranger" || fail "the flood failed: $(<"$work/out/flood")"
+  within "$longest_answer_ms" "$longest" \
+    "the slowest of $count answers to vgpu status came"
+}
+
 end_program() {
-  local more
+  local more_bytes more_kib round
+  until_true answers || fail "the manager does not answer"
   [[ $(place) == "$before" ]] || fail "expected $before, saw $(place)"
-  more=$(($(log_bytes) - bytes))
-  ((more < 1 << 20)) || fail "the logs grew by $more bytes"
-  more=$(($(peak) - kib))
-  is_sanitised || ((more < 32 << 10)) || fail "the manager took $more KiB more"
+  more_bytes=$(($(log_bytes) - bytes))
+  ((more_bytes < 1 << 20)) || fail "the logs grew by $more_bytes bytes"
+  more_kib=$(($(peak) - kib))
+  is_sanitised || ((more_kib < 32 << 10)) ||
+    fail "the manager took $more_kib KiB more"
   touch "$work/tmp/stop"
   wait "$program" || fail "the program ended with $?"
   rm "$work/tmp/stop"
-  say "logs and memory grew by $(($(log_bytes) - bytes)) B and $more KiB"
+  round=$(sed -n 's/^longest round \([0-9]*\).*/\1/p' "$work/out/program")
+  [[ -n $round ]] || fail "the program says: $(<"$work/out/program")"
+  within "$longest_round_ms" "$round" "the longest round of the program ended"
+  say "logs and memory grew by $more_bytes B and $more_kib KiB"
 }
 
+over_tcp() { cluster_up --listen 'tcp://127.0.0.1:*' "$@"; }
+
 case_connections() {
-  begin_program
-  "$flood" connections "$VGPU_MANAGER" 1100 </dev/null \
-    >"$work/out/flood" 2>&1 &
-  local stranger=$!
-  until_true grep -q connected "$work/out/flood" ||
-    fail "the stranger is not connected: $(<"$work/out/flood")"
-  # A command gets its answer in spite of them, and they end.
-  until_true answers || fail "the manager does not answer"
-  wait "$stranger" || fail "the stranger failed: $(<"$work/out/flood")"
+  begin_program over_tcp
+  flood_with connections "$VGPU_MANAGER" "$many_connections"
   end_program
 }
 
 case_frames() {
-  begin_program
-  "$flood" frames "$VGPU_MANAGER" 200000 </dev/null >"$work/out/flood" 2>&1 &
-  local stranger=$!
-  until_true answers || fail "the manager does not answer"
-  wait "$stranger" || fail "the stranger failed: $(<"$work/out/flood")"
-  until_true answers || fail "the manager does not answer"
+  begin_program over_tcp
+  flood_with frames "$VGPU_MANAGER" "$many_frames"
   end_program
+}
+
+# Only this user and root get past the folder of the socket.
+case_local_connections() {
+  begin_program cluster_up
+  [[ $VGPU_MANAGER == ipc://* && $(stat -c %a "$run_dir") == 700 ]] ||
+    fail "the manager at $VGPU_MANAGER is not private"
+  flood_with connections "$VGPU_MANAGER" "$many_connections"
+  end_program
+}
+
+case_local_frames() {
+  begin_program cluster_up
+  flood_with frames "$VGPU_MANAGER" "$many_frames"
+  end_program
+}
+
+case_keyed_connections() {
+  begin_program keyed_up
+  flood_with connections "$VGPU_MANAGER" "$many_connections"
+  end_program
+  keyed_down
+}
+
+case_keyed_frames() {
+  begin_program keyed_up
+  flood_with frames "$VGPU_MANAGER" "$many_frames" \
+    "$(jq -r .manager "$VGPU_KEYS/login.json")" \
+    "$(jq -r .secret "$VGPU_KEYS/login.json")"
+  end_program
+  keyed_down
+}
+
+case_keyed_bytes() {
+  begin_program keyed_up
+  flood_with bytes "$VGPU_MANAGER" "$many_frames"
+  end_program
+  keyed_down
 }
 
 run_case "$@"

@@ -91,6 +91,10 @@ std::string text(const control::enroll& x) {
   return "key of " + x.name;
 }
 
+std::string text(const control::renew_key& x) {
+  return "its own key, in rotation " + number(x.number);
+}
+
 std::string text(const control::set_tenant& x) {
   return "tenant " + x.name + ": " + text_of(x.limits);
 }

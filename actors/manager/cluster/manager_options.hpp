@@ -67,6 +67,11 @@ struct manager_options {
   /// Permits the key of a newcomer, whom the principal names. Null: the manager
   /// has no keys.
   std::function<status(const principal&, const control::enroll&)> enroll;
+  /// Returns what a peer must be told because keys rotate; unset: nothing.
+  /// Null: the manager has no keys.
+  std::function<std::optional<control::rotate_key>(const principal&)> rotation;
+  /// Permits another key in place of the peer's. Null: the manager has no keys.
+  std::function<status(const principal&, const control::renew_key&)> renew;
   /// Holds who may connect; null: the manager has no keys.
   std::shared_ptr<const permitted_keys> permitted;
   /// Keeps who ordered what; null: nobody does.

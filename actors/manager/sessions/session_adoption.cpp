@@ -33,6 +33,8 @@ void session_adoption::handle(const std::string& peer,
   auto same_client = session->client == from.from;
   session->client = from.from;
   session->client_key = proven_key(from);
+  if (!same_client || session->lease_key.empty())
+    session->lease_key = session->client_key;
   session->tenant = tenant_of(proven_tenant(from));
   session->request = from.request;
   auto has_state = x.suspended && x.epoch == session->epoch;
@@ -106,8 +108,20 @@ void session_adoption::continue_session(session_record& x,
   }
 }
 
-/// Tells the worker its client's key, which is not that of the former client if
-/// its user has logged in anew.
+void session_adoption::renew_key(const std::string& former,
+                                 const std::string& next) {
+  for (auto& [id, x] : state_.sessions) {
+    if (x.client_key != former)
+      continue;
+    x.client_key = next;
+    state_.save(x);
+    admit_client(x);
+  }
+}
+
+/// Tells the worker its client's key. The key with which the same client got
+/// the lease stays good, because the client's connection has it. That of a
+/// former client, whose user has logged in anew, does not.
 void session_adoption::admit_client(const session_record& x) {
   if (x.client_key.empty() || !(x.placed() || x.checkpointed))
     return;
@@ -116,6 +130,8 @@ void session_adoption::admit_client(const session_record& x) {
   out.epoch = x.epoch;
   out.share = 0;
   out.client_key = x.client_key;
+  if (x.lease_key != x.client_key)
+    out.former_key = x.lease_key;
   out_.to_node(x.where.node, std::move(out));
 }
 

@@ -34,6 +34,10 @@ public:
   void handle(const std::string& peer, const control::envelope& from,
               const control::adopt& x);
 
+  /// Gives the sessions of a client's key to the one that replaces it, and has
+  /// their workers admit it.
+  void renew_key(const std::string& former, const std::string& next);
+
 private:
   status check_claim(const session_record& x, const control::envelope& from,
                      const control::adopt& claim) const;

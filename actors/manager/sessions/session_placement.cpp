@@ -148,6 +148,7 @@ void session_placement::start(session_record& x, policy::place where) {
   clock_.due_attended(x.start_by);
   x.quota = quota_of(x.spec, x.where);
   x.largest_quota = std::max(x.largest_quota, x.quota);
+  x.lease_key = x.client_key;
   accounts_.open(x);
   // The store comes first: after a crash in between, this epoch must not be
   // given again.
@@ -157,7 +158,7 @@ void session_placement::start(session_record& x, policy::place where) {
       control::start_worker{x.id, x.vgpu, x.epoch, x.token(), x.where.pgpus,
                             x.largest_quota, x.spec.protection, x.program.name,
                             x.spec.share, x.spec.limit, x.spec.priority,
-                            former_worker_released(x), x.client_key});
+                            former_worker_released(x), x.lease_key});
 }
 
 /// Returns what was asked for, or the share of the smallest pGPU, of which
@@ -200,6 +201,7 @@ void session_placement::give_lease(session_record& x) {
   out.protection = x.spec.protection;
   out.reason = x.reason;
   out.recovery = control::recovery_of(x.spec);
+  out.client_key = x.lease_key;
   if (auto node = state_.nodes.find(x.where.node); node != state_.nodes.end())
     for (auto ordinal : x.where.pgpus)
       for (const auto& pgpu : node->second.info.pgpus)

@@ -181,7 +181,8 @@ struct world {
     options.state_dir = state_dir;
     options.state_part_within = state_part_within;
     options.busy_poll = looks;
-    options.key = client_key;
+    if (client_key)
+      options.keys = std::make_shared<const own_keys>(*client_key);
     actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(
         spawn_session_client(system, zmq, options, unique_fd{ends[1]}, hub)));
     capnp::MallocMessageBuilder message;

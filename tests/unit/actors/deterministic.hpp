@@ -120,6 +120,7 @@ inline link_actor::behavior_type fake_link(link_actor::pointer, outbox* box) {
         caf::anon_send(x.asks, std::make_shared<const link_event>(
                                    link_event{link_event::kind::looked, {}}));
       },
+      [](const link_rekey&) {},
   };
 }
 

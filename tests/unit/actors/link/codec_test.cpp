@@ -128,7 +128,14 @@ std::vector<body> one_of_each() {
                true,
                divergence::snapshot},
       set_policy{"a", 1, "fixed", 7000},
-      resize_session{{1}, {2}, 0.5, 0.75, -5, 6, std::string(40, 'k')},
+      resize_session{{1},
+                     {2},
+                     0.5,
+                     0.75,
+                     -5,
+                     6,
+                     std::string(40, 'k'),
+                     std::string(40, 'f')},
       suspend_vgpu{{3}, true},
       resume_vgpu{{4}},
       migrate_vgpu{{5}, "b", 2},
@@ -150,6 +157,8 @@ std::vector<body> one_of_each() {
           {tenant{}, tenant{"t", true, {1, 2, 0.5, 3, 4}, 5, 6, 7.5, 8, 9}}},
       audit_request{17},
       audit{{"1 ab {}", "2 cd {}"}, 2, "cd"},
+      rotate_key{3, std::string(40, 'm'), 20.5},
+      renew_key{3, std::string(40, 'k')},
   };
 }
 

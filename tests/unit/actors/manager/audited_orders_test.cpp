@@ -84,9 +84,9 @@ BOOST_AUTO_TEST_CASE(exactly_the_orders_of_the_table_are_written_down) {
   }
   // For who reads it: what is missing here is not written down.
   const std::set<std::string> all = {
-      "registerNode", "acquire",   "adopt",       "injectFault", "shutdown",
-      "setVgpu",      "setPolicy", "suspendVgpu", "resumeVgpu",  "migrateVgpu",
-      "drainNode",    "enroll",    "setTenant",   "removeTenant"};
+      "registerNode", "acquire",   "adopt",       "injectFault",  "shutdown",
+      "setVgpu",      "setPolicy", "suspendVgpu", "resumeVgpu",   "migrateVgpu",
+      "drainNode",    "enroll",    "setTenant",   "removeTenant", "renewKey"};
   BOOST_TEST(orders == all, boost::test_tools::per_element());
 }
 

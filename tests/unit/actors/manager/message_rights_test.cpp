@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(everybody_may_say_what_the_table_says) {
 /// Is the table once more, for who reads it: a message that is missing here, or
 /// that is here for others, is a change of rights.
 BOOST_AUTO_TEST_CASE(the_table_is_as_it_was_decided) {
-  const std::string all = "refusal hello report done";
+  const std::string all = "refusal hello report done renewKey";
   const std::map<std::string, std::string> rows = {
       {"node", all + " registerNode nodeBeat workerStarted workerExited "
                      "workerPrepared shutdown"},

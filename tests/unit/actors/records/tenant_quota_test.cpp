@@ -38,6 +38,19 @@ bool tells(const std::string& text, const std::string& part) {
 
 BOOST_AUTO_TEST_SUITE(tenant_quotas)
 
+BOOST_AUTO_TEST_CASE(a_row_of_the_list_is_a_use) {
+  tenant_use used;
+  used.add(session_of(2, one_gib, 0.5));
+  control::tenant row;
+  used.tell(row);
+  const tenant_use again{row};
+  const control::tenant_limits limits{.gpus = 4, .memory = 4 * one_gib};
+  for (auto gpus : {1u, 2u, 3u}) {
+    auto more = session_of(gpus, one_gib, 1);
+    BOOST_TEST(why_not(again, limits, more) == why_not(used, limits, more));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(each_limit_is_met_exactly_and_not_exceeded) {
   tenant_use used;
   used.add(session_of(2, one_gib, 0.5));

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -196,6 +197,180 @@ BOOST_AUTO_TEST_CASE(a_text_that_is_no_file_of_keys_is_refused) {
   BOOST_TEST(!parse_manager_keys(text_of(with)).ok());
 }
 
+/// A manager's keys with one node, and who holds its key.
+struct one_node {
+  manager_keys all = some_keys();
+  key_pair manager = all.own;
+  std::string first = make_key_pair()->open;
+  std::string second = make_key_pair()->open;
+
+  one_node() {
+    auto made = add_token(all, principal::kind::node, {}, 1, 0);
+    BOOST_REQUIRE(made.ok());
+    BOOST_REQUIRE(enroll(all, who_of(all, *made), first, "a", noon).ok());
+  }
+
+  static principal by(const std::string& key) {
+    return {principal::kind::node, "a", {}, key};
+  }
+  bool admits(const std::string& key, double when) const {
+    return all.table(when).contains(key);
+  }
+};
+
+BOOST_AUTO_TEST_CASE(both_keys_are_good_until_a_rotation_ends) {
+  one_node x;
+  BOOST_TEST(!rotation_for(x.all, x.by(x.first)));
+  BOOST_REQUIRE(rotate(x.all, 60, noon).ok());
+  BOOST_TEST(x.all.own.open != x.manager.open);
+  BOOST_TEST(x.all.former->open == x.manager.open);
+  BOOST_TEST(x.all.rotates(noon + 59));
+  BOOST_TEST(!rotate(x.all, 60, noon + 59).ok());
+  auto told = rotation_for(x.all, x.by(x.first));
+  BOOST_REQUIRE(told.has_value());
+  BOOST_TEST(told->number == 1u);
+  BOOST_TEST(told->manager == x.all.own.open);
+  BOOST_TEST(told->ends == noon + 60);
+  const control::renew_key asks{1, x.second};
+  BOOST_REQUIRE(renew(x.all, x.by(x.first), asks, noon + 1).ok());
+  // It comes back as it was, and is the same when it is asked for again.
+  auto read = parse_manager_keys(text_of(x.all));
+  BOOST_REQUIRE(read.ok());
+  BOOST_TEST(text_of(*read) == text_of(x.all));
+  x.all = *read;
+  BOOST_REQUIRE(renew(x.all, x.by(x.first), asks, noon + 1).ok());
+  BOOST_TEST(text_of(x.all) == text_of(*read));
+  // Who does not know that it was permitted is told again.
+  BOOST_TEST(rotation_for(x.all, x.by(x.first)).has_value());
+  BOOST_TEST(!rotation_for(x.all, x.by(x.second)));
+  BOOST_TEST(x.admits(x.first, noon + 59));
+  BOOST_TEST(x.admits(x.second, noon + 59));
+  BOOST_TEST(!x.admits(x.first, noon + 60));
+  BOOST_TEST(x.admits(x.second, noon + 60));
+  BOOST_REQUIRE(rotate(x.all, 60, noon + 60).ok());
+  BOOST_TEST(rotation_for(x.all, x.by(x.second))->number == 2u);
+  BOOST_TEST(!x.admits(x.first, noon + 61));
+}
+
+BOOST_AUTO_TEST_CASE(who_does_not_renew_its_key_is_out) {
+  one_node x;
+  BOOST_REQUIRE(rotate(x.all, 60, noon).ok());
+  BOOST_TEST(x.admits(x.first, noon + 59));
+  BOOST_TEST(!x.admits(x.first, noon + 60));
+  BOOST_TEST(!renew(x.all, x.by(x.first), {1, x.second}, noon + 60).ok());
+  BOOST_REQUIRE(rotate(x.all, 60, noon + 60).ok());
+  BOOST_TEST(!x.admits(x.first, noon + 61));
+}
+
+BOOST_AUTO_TEST_CASE(an_end_of_a_rotation_ends_the_former_keys) {
+  one_node x;
+  BOOST_TEST(!end_rotation(x.all, noon).ok());
+  BOOST_REQUIRE(rotate(x.all, 60, noon).ok());
+  BOOST_REQUIRE(renew(x.all, x.by(x.first), {1, x.second}, noon).ok());
+  BOOST_REQUIRE(end_rotation(x.all, noon + 1).ok());
+  BOOST_TEST(!x.admits(x.first, noon + 1));
+  BOOST_TEST(x.admits(x.second, noon + 1));
+  BOOST_TEST(!x.all.former.has_value());
+  BOOST_REQUIRE(rotate(x.all, 60, noon + 1).ok());
+}
+
+BOOST_AUTO_TEST_CASE(a_former_key_does_not_displace_the_next) {
+  one_node x;
+  BOOST_REQUIRE(rotate(x.all, 60, noon).ok());
+  BOOST_REQUIRE(renew(x.all, x.by(x.first), {1, x.second}, noon).ok());
+  auto third = make_key_pair()->open;
+  BOOST_TEST(!renew(x.all, x.by(x.first), {1, third}, noon).ok());
+  BOOST_TEST(!renew(x.all, x.by(x.second), {1, third}, noon).ok());
+  BOOST_TEST(!x.admits(third, noon));
+}
+
+BOOST_AUTO_TEST_CASE(a_renewal_takes_no_wrong_or_foreign_key) {
+  one_node x;
+  BOOST_TEST(!renew(x.all, x.by(x.first), {0, x.second}, noon).ok());
+  BOOST_REQUIRE(rotate(x.all, 60, noon).ok());
+  for (const auto& [number, key] : std::vector<control::renew_key>{
+           {2, x.second}, {1, "short"}, {1, x.all.permitted[0].key}})
+    BOOST_TEST(!renew(x.all, x.by(x.first), {number, key}, noon).ok());
+  auto other = x.by(x.first);
+  other.is = principal::kind::admin;
+  BOOST_TEST(!renew(x.all, other, {1, x.second}, noon).ok());
+  other = {principal::kind::node, "b", {}};
+  BOOST_TEST(!renew(x.all, other, {1, x.second}, noon).ok());
+}
+
+BOOST_AUTO_TEST_CASE(a_token_of_before_a_rotation_leads_to_a_key_to_renew) {
+  auto all = some_keys();
+  auto made = add_token(all, principal::kind::tenant, "physics", 1, 0);
+  BOOST_REQUIRE(rotate(all, 60, noon).ok());
+  auto by = who_of(all, *made);
+  BOOST_TEST(!rotation_for(all, by));
+  auto key = make_key_pair()->open;
+  BOOST_REQUIRE(enroll(all, by, key, "pat", noon).ok());
+  BOOST_TEST(rotation_for(all, {principal::kind::tenant, "pat", "physics", key})
+                 .has_value());
+  BOOST_TEST(!all.table(noon + 60).contains(pair_of(made->secret)->open));
+}
+
+/// Who joined, with a file of keys.
+struct joined_fixture : folder_fixture {
+  joined_keys mine{.own = *make_key_pair(),
+                   .is = principal::kind::node,
+                   .name = "a",
+                   .endpoints = "tcp://10.0.0.1:7070",
+                   .manager = make_key_pair()->open};
+  control::rotate_key order{1, make_key_pair()->open, noon};
+
+  joined_fixture() {
+    BOOST_REQUIRE(keys.write(node_key_file, text_of(mine)).ok());
+  }
+
+  joined_keys now() const { return **read_joined_keys(keys, node_key_file); }
+};
+
+BOOST_FIXTURE_TEST_CASE(a_renewal_is_kept_before_it_is_used, joined_fixture) {
+  std::vector<std::string> told;
+  joined_renewal renewal{keys, node_key_file,
+                         [&](const key_pair& x) { told.push_back(x.open); }};
+  auto next = renewal.begin(order);
+  BOOST_REQUIRE(next.ok());
+  BOOST_TEST((*next)->listeners.at(mine.endpoints) == order.manager);
+  BOOST_TEST(now().own.open == mine.own.open);
+  BOOST_REQUIRE(now().next.has_value());
+  BOOST_TEST(mode_of(keys.path_of(node_key_file)) == 0600u);
+  // It dies. The next process has both keys, and asks for the same one.
+  auto both = keys_to_managers(keys, node_key_file, mine.endpoints);
+  BOOST_REQUIRE(both.ok());
+  BOOST_TEST(both->present->own.open == mine.own.open);
+  BOOST_TEST(both->next->own.open == (*next)->own.open);
+  joined_renewal later{keys, node_key_file};
+  auto again = later.begin(order);
+  BOOST_REQUIRE(again.ok());
+  BOOST_TEST((*again)->own.secret == (*next)->own.secret);
+  BOOST_REQUIRE(renewal.finish((*next)->own.open).ok());
+  BOOST_TEST(now().own.secret == (*next)->own.secret);
+  BOOST_TEST(now().manager == order.manager);
+  BOOST_TEST(now().rotation == 1u);
+  BOOST_TEST(!now().next.has_value());
+  BOOST_TEST(told == std::vector<std::string>{(*next)->own.open});
+  // Another process of this user has nothing to make.
+  again = later.begin(order);
+  BOOST_REQUIRE(again.ok());
+  BOOST_TEST((*again)->own.open == (*next)->own.open);
+  BOOST_REQUIRE(later.finish((*next)->own.open).ok());
+  BOOST_TEST(now().rotation == 1u);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_renewal_of_a_wrong_order_changes_nothing,
+                        joined_fixture) {
+  joined_renewal renewal{keys, node_key_file};
+  order.manager = "no key";
+  BOOST_TEST(!renewal.begin(order).ok());
+  BOOST_REQUIRE(renewal.finish(make_key_pair()->open).ok());
+  BOOST_TEST(text_of(now()) == text_of(mine));
+  BOOST_REQUIRE(keys.remove(node_key_file).ok());
+  BOOST_TEST(!renewal.finish(mine.own.open).ok());
+}
+
 BOOST_AUTO_TEST_CASE(a_token_joins_as_often_as_it_says) {
   auto all = some_keys();
   auto made = add_token(all, principal::kind::node, {}, 2, noon);
@@ -287,9 +462,10 @@ BOOST_AUTO_TEST_CASE(who_joined_keeps_the_managers_key) {
   // Within a host there are no keys.
   BOOST_TEST(!*keys_to_managers(keys, node_key_file, "ipc:///x"));
   auto links = *keys_to_managers(keys, node_key_file, x.endpoints);
-  BOOST_REQUIRE(links);
-  BOOST_TEST(links->own.secret == x.own.secret);
-  BOOST_TEST(links->listeners.at("tcp://10.0.0.1:7070") == x.manager);
+  BOOST_REQUIRE(links.present);
+  BOOST_TEST(!links.next);
+  BOOST_TEST(links.present->own.secret == x.own.secret);
+  BOOST_TEST(links.present->listeners.at("tcp://10.0.0.1:7070") == x.manager);
   auto good = text_of(x);
   for (std::size_t n = 0; n + 2 < good.size(); ++n)
     BOOST_TEST(!parse_joined_keys(good.substr(0, n)).ok());

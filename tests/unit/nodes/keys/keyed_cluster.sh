@@ -1,75 +1,8 @@
 #!/usr/bin/env bash
 # Tests a manager, a node and commands with keys, as users run them.
 # Usage: keyed_cluster.sh PROGRAMS EXAMPLES
-set -euo pipefail
-bin=$1 program=$2/vector_add heat=$2/heat
-work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-keys.XXXXXX")
-export XDG_RUNTIME_DIR=$work TMPDIR=$work VGPU_KEYS=$work/nobody
-unset VGPU_MANAGER
-manager=0 node=0
-trap 'for pid in $node $manager; do
-    ((pid == 0)) || kill "$pid" 2>/dev/null || true
-  done
-  wait
-  rm -rf "$work"' EXIT
-
-fail() {
-  echo "FAILED: $*" >&2
-  tail -n 20 "$work"/*.log >&2 || true
-  exit 1
-}
-
-expect() { # CODE COMMAND...
-  local wanted=$1 got=0
-  shift
-  # Ends a command that would outlive the test. The test's own limit comes
-  # first.
-  timeout 600 "$@" </dev/null >"$work/out" 2>"$work/err" || got=$?
-  ((got == wanted)) || fail "$*: ended with $got, not $wanted: $(<"$work/err")"
-}
-
-told() { # REGEX
-  grep -qE "$1" "$work/err" || fail "no message matches '$1': $(<"$work/err")"
-}
-
-until_true() { # COMMAND...
-  until "$@" </dev/null >"$work/out" 2>"$work/err"; do
-    kill -0 "$manager" || fail "the manager ended"
-    sleep 0.05
-  done
-}
-
-# Runs a command with the keys of somebody: as WHO COMMAND...
-cat >"$work/as" <<'END'
-#!/bin/sh
-who=$1
-shift
-VGPU_KEYS=$(dirname "$0")/$who exec "$@"
-END
-chmod +x "$work/as"
-PATH=$work:$PATH
-
-# A port that is free. Another process may take it first, so try again.
-start_manager() {
-  for _ in {1..20}; do
-    endpoint=tcp://127.0.0.1:$((20000 + RANDOM % 40000))
-    rm -rf "$work/owner"
-    as owner "$bin/vgpu" keys init "$endpoint" >"$work/out"
-    as owner "$bin/vgpu-manager" --listen "$endpoint" --run-dir "$work/run" \
-      2>"$work/manager.log" &
-    manager=$!
-    until grep -q "Listening on" "$work/manager.log"; do
-      kill -0 "$manager" 2>/dev/null || continue 2
-      sleep 0.05
-    done
-    return
-  done
-  fail "the manager does not start"
-}
-
-token() { # KIND OPTION...
-  as owner "$bin/vgpu" token "$@"
-}
+source "$(dirname "${BASH_SOURCE[0]}")/keyed_lib.sh"
+program=$2/vector_add heat=$2/heat
 
 for wrong in tcp://10.0.0.1 ipc:///x nonsense; do
   expect 2 as owner "$bin/vgpu" keys init "$wrong"
@@ -149,9 +82,21 @@ expect 1 as admin "$bin/vgpu" tenant set physics --gpus 1
 told "no tenant 'physics'"
 expect 0 as admin "$bin/vgpu" tenant add physics --sessions 0 --memory 1G
 expect 1 as admin "$bin/vgpu" tenant add physics
-! VGPU_LOG=error as tenant "$bin/vgpu" run --memory 64MiB -- "$program" \
-  >"$work/out" 2>"$work/err" || fail "a program ran beyond the quota"
+# A program beyond the limits does not start, and without `vgpu run` it has no
+# GPU.
+expect 1 as tenant "$bin/vgpu" run --memory 64MiB -- /bin/echo began
+told "tenant 'physics' may have 0 sessions.*vgpu tenant set physics --sessions"
+[[ ! -s $work/out ]] || fail "it began: $(<"$work/out")"
+! VGPU_LOG=error VGPU_MANAGER=$endpoint VGPU_MEMORY=64MiB \
+  LD_LIBRARY_PATH=$bin/../lib as tenant \
+  "$program" >"$work/out" 2>"$work/err" ||
+  fail "a program ran beyond the quota"
+told "no CUDA-capable device is detected"
 told "tenant 'physics' may have 0 sessions"
+expect 0 as tenant "$bin/vgpu" events --json
+jq -es 'flatten | any(.kind == "refused" and
+  (.text | test("may have 0 sessions")))' "$work/out" >/dev/null ||
+  fail "events: $(<"$work/out")"
 has_no_session() {
   as admin "$bin/vgpu" tenant list --json | jq -e '.tenants[] |
     select(.name == "physics") | .used.sessions == 0' >/dev/null
@@ -182,6 +127,11 @@ own_vgpu() { # WHO
 }
 until_true own_vgpu tenant
 vgpu=$(<"$work/out")
+# What the limits do not permit at present is told.
+expect 0 as admin "$bin/vgpu" tenant add physics --sessions 1
+expect 0 as tenant "$bin/vgpu" run --memory 64MiB -- /bin/echo began
+told "no GPU as long as this holds: tenant 'physics' may have 1 sessions, has 1"
+expect 0 as admin "$bin/vgpu" tenant remove physics --force
 ! own_vgpu other >"$work/out" || fail "a tenant sees another's vGPU"
 for order in "status --json --detail" "events --json" "usage --json" \
   "tenant list --json"; do

@@ -1,4 +1,4 @@
-#include "actors/link/leader_link.hpp"
+#include "actors/link/managers/leader_link.hpp"
 
 #include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
@@ -123,6 +123,8 @@ void take(choosing_ptr self, const link_event& event) {
       tell(self, link_event::kind::looked);
     self->state.looks = false;
     return;
+  case link_event::kind::rekeyed:
+    return tell(self, link_event::kind::rekeyed);
   case link_event::kind::revoked:
     return; // its links connect, and have no keys of others
   }
@@ -171,6 +173,10 @@ leader_link(choosing_ptr self, std::string peer,
           return tell(self, link_event::kind::looked);
         state.looks = true;
         self->send(i->second, link_look{self});
+      },
+      [self](const link_rekey& x) {
+        for (const auto& [endpoint, link] : self->state.links)
+          self->send(link, x);
       },
   };
 }

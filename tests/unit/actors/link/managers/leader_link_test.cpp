@@ -1,4 +1,4 @@
-#include "actors/link/leader_link.hpp"
+#include "actors/link/managers/leader_link.hpp"
 
 #include "tests/unit/actors/deterministic.hpp"
 
