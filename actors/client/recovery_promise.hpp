@@ -35,14 +35,12 @@ public:
   /// Takes a whole replay.
   void note_replay(std::chrono::nanoseconds took);
   /// Notes that the snapshot under way covers what the worker has told.
-  void note_stopped() { policy_.note_stopped(); }
+  void note_stopped() { policy_.note_stopped(clock::now()); }
   /// Takes a snapshot, of which some times are the worker's word.
   void note_snapshot(policy::snapshot_effort what);
   /// Takes a snapshot that the program waited for, which is no cost of the
   /// promise.
-  void note_cover(std::uint64_t bytes) {
-    policy_.note_cover(bytes, clock::now());
-  }
+  void note_cover(std::uint64_t bytes) { policy_.note_cover(bytes); }
   /// Takes a snapshot that failed. `why` is empty where the next one may well
   /// succeed.
   void note_failure(std::string why, std::chrono::nanoseconds stood,

@@ -295,6 +295,11 @@ void session_snapshots::note_travel(std::uint64_t bytes) {
 void session_snapshots::report(std::uint64_t bytes,
                                std::chrono::nanoseconds pause) {
   ++account_.count;
+  auto cost = effort();
+  spdlog::debug("session {}: a snapshot of {} bytes took {} ms: {} ms at rest, "
+                "{} ms of delays",
+                parts().lease.session().value, bytes, cost.took / 1ms,
+                cost.stood / 1ms, cost.delayed / 1ms);
   if (arriving_)
     note_travel(bytes);
   account_.longest = std::max(account_.longest, pause);

@@ -185,13 +185,13 @@ void recovery_time::note_snapshot(const snapshot_effort& what, time_point now) {
   auto cost = std::max(cost_of(what), least_cost);
   budget_.spend(cost, now);
   cost_ = cost_ ? (*cost_ + cost) / 2 : cost;
-  note_cover(what.bytes, now);
+  note_cover(what.bytes);
 }
 
-void recovery_time::note_cover(std::uint64_t bytes, time_point now) {
+void recovery_time::note_cover(std::uint64_t bytes) {
   kept_ = misses() ? 0 : kept_ + 1;
   covered_ = in_next_;
-  covered_at_ = now;
+  covered_at_ = stopped_at_;
   bytes_ = bytes;
   rest_ = duration{0};
   rests_until_ = {};

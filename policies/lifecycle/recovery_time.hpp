@@ -117,7 +117,8 @@ std::string to_text(const recovery_outlook& x);
 class recovery_time {
 public:
   recovery_time(const recovery_options& options, time_point now)
-      : options_(options), budget_(options.cost, now), covered_at_(now) {}
+      : options_(options), budget_(options.cost, now), stopped_at_(now),
+        covered_at_(now) {}
 
   // -- what happens -----------------------------------------------------------
 
@@ -131,11 +132,14 @@ public:
   /// Takes a replay of all calls since the newest snapshot.
   void note_replay(duration took);
   /// Notes that the work so far will be in the snapshot under way.
-  void note_stopped() { in_next_ = total(); }
+  void note_stopped(time_point now) {
+    in_next_ = total();
+    stopped_at_ = now;
+  }
   /// Takes a snapshot.
   void note_snapshot(const snapshot_effort& what, time_point now);
   /// Takes a snapshot that the budget does not pay.
-  void note_cover(std::uint64_t bytes, time_point now);
+  void note_cover(std::uint64_t bytes);
   /// Takes a snapshot that failed.
   void note_failure(std::string why, duration stood, duration took,
                     time_point now);
@@ -184,7 +188,8 @@ private:
   std::string trouble_{};
   duration rest_{0};
   time_point rests_until_{};
-  time_point covered_at_; // when the newest snapshot was here
+  time_point stopped_at_; // when the session stood still for the one under way
+  time_point covered_at_; // when it did so for the newest one
   unsigned kept_ = 0;     // snapshots in a row until which the promise held
   recovery_outlook told_{};
 };

@@ -18,6 +18,8 @@
 
 namespace vgpu {
 
+using namespace std::chrono_literals;
+
 /// Is one state that is copied in rounds.
 class state_copier::rounds {
 public:
@@ -251,6 +253,7 @@ result<bool> state_copier::rounds::go_on() {
 }
 
 status state_copier::rounds::rest() {
+  auto began = clock::now();
   todo_.clear();
   auto ok = drain(false);
   if (ok && (keeps_ || tells_at_marks())) {
@@ -262,7 +265,13 @@ status state_copier::rounds::rest() {
   list_changed();
   while (ok && has_images())
     ok = image_on();
-  return ok ? keep() : ok;
+  auto marked = clock::now();
+  if (ok)
+    ok = keep();
+  spdlog::debug("{} bytes changed: {} us for marks, {} us for copies",
+                of_round_, (marked - began) / 1us,
+                (clock::now() - marked) / 1us);
+  return ok;
 }
 
 status state_copier::rounds::finish() {

@@ -31,7 +31,7 @@ struct a_protected_session {
     }
   }
   void take_snapshot() {
-    it.note_stopped();
+    it.note_stopped(now);
     ++tried;
     if (fails)
       return it.note_failure("no room", 0ms, 10ms, now);
@@ -252,7 +252,7 @@ BOOST_FIXTURE_TEST_CASE(a_move_keeps_the_account, a_protected_session) {
 BOOST_FIXTURE_TEST_CASE(work_after_the_stop_is_in_no_snapshot,
                         a_protected_session) {
   run(1s);
-  it.note_stopped();
+  it.note_stopped(now);
   auto covered = it.uncovered().calls;
   run(500ms);
   auto all = it.uncovered().calls;
@@ -260,13 +260,30 @@ BOOST_FIXTURE_TEST_CASE(work_after_the_stop_is_in_no_snapshot,
   BOOST_TEST(it.uncovered().calls == all - covered);
 }
 
+/// The work that was done while a snapshot was completed is not the work of a
+/// moment.
+BOOST_FIXTURE_TEST_CASE(a_snapshot_that_is_completed_late_tells_no_nonsense,
+                        a_protected_session) {
+  run(10s);
+  it.note_stopped(now);
+  done.calls += 20 * calls_a_step;
+  done.served += 20 * calls_a_step * call_takes;
+  done.device += 2s;
+  now += 2s;
+  it.note_work(done);
+  it.note_snapshot({bytes, 1s, delayed, took}, now);
+  run(100ms);
+  for (auto& x : told)
+    BOOST_TEST(x.would_cost < 10.0);
+}
+
 /// Many snapshots for which the program waits leave the credit for the promise,
 /// and cover what they have.
 BOOST_FIXTURE_TEST_CASE(a_cover_is_not_paid, a_protected_session) {
   for (int i = 0; i < 1000; ++i) {
     run(100ms);
-    it.note_stopped();
-    it.note_cover(bytes, now);
+    it.note_stopped(now);
+    it.note_cover(bytes);
     BOOST_REQUIRE(it.uncovered().calls == 0u);
   }
   BOOST_TEST(tried == 0u);
