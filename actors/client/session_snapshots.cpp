@@ -24,6 +24,9 @@ constexpr std::chrono::milliseconds latest_retry = 10s;
 /// the devices. Snapshots also leave its host alone for as long as one takes in
 /// total.
 constexpr int work_per_pause = 9;
+/// Says how long after the former snapshot one shows that the next will come
+/// soon.
+constexpr auto next_soon = 30s;
 /// Limits the time in which a session comes to rest while its program waits for
 /// that.
 constexpr std::chrono::minutes waited_for_within{10};
@@ -221,6 +224,7 @@ void session_snapshots::finish() {
   header.newest.store(static_cast<std::uint32_t>(place + 1));
   opened.area->publish_covered(what.position);
   give_back_places(place, what.on_disk);
+  taken_at_ = clock::now();
   std::chrono::nanoseconds pause{what.pause_ns};
   schedule_next(pause);
   if (is_cover_)
@@ -265,13 +269,13 @@ void session_snapshots::schedule_next(std::chrono::nanoseconds pause) {
 /// of the next one is kept where it will be written soon, because unchanged
 /// contents need not be written again. That holds for every received snapshot,
 /// since copying most of it again takes the client longer than everything else.
-/// rest.
 void session_snapshots::give_back_places(std::size_t newest,
                                          bool on_disk) const {
   const auto& places = parts().opened.places;
+  auto soon = taken_at_ && clock::now() - *taken_at_ < next_soon;
   auto kept =
       current().copied_ahead && (!parts().worker.is_mapped() || by_period() ||
-                                 parts().opened.covers_results());
+                                 parts().opened.covers_results() || soon);
   for (std::size_t i = 0; i < state_places::count; ++i) {
     if (i == newest || places.at(i) < 0 ||
         (kept && i == state_places::other(newest, on_disk)))

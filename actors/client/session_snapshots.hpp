@@ -126,7 +126,8 @@ private:
   bool is_cover_ = false;         // the one under way was begun for a read
   std::string uncoverable_;
 
-  clock::time_point next_{};   // when the next is due
+  std::optional<clock::time_point> taken_at_{}; // the newest, in this process
+  clock::time_point next_{};                    // when the next is due
   clock::time_point rested_{}; // the next is not due before this
   std::chrono::milliseconds retry_after_{200};
   std::uint64_t journal_limit_ = 0; // bytes of calls before the next is due

@@ -1,10 +1,12 @@
 #include "actors/worker/execute/state_capture.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/state/device_wait.hpp"
 #include "actors/worker/execute/memory_lending.hpp"
 #include "schema/wire/call_codec.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 namespace vgpu {
@@ -161,14 +163,14 @@ status state_capture::write_batch(device::device& from,
 
 status state_capture::memory(device::device& from, std::uint64_t address,
                              std::uint64_t bytes) {
-  // Clearing this takes as long as copying some memory, so it is made at first
-  // use.
-  room_.resize(state_batch_bytes);
+  // Clearing all of it would take as long as copying some memory.
+  if (!room_)
+    room_ = std::make_unique_for_overwrite<std::byte[]>(state_batch_bytes);
   return each_piece(address, bytes, [&](auto at, auto size) -> status {
-    if (used_ + size > room_.size())
+    if (used_ + size > state_batch_bytes)
       if (auto ok = write_batch(from, index_.memory); !ok)
         return ok;
-    auto into = std::span{room_}.subspan(used_, size);
+    std::span into{room_.get() + used_, size};
     used_ += size;
     batch_.push_back({at, into});
     return from.enqueue_read(legacy_stream, into, at, [](CUresult) {});
@@ -262,6 +264,7 @@ status state_capture::describe() {
   index_.calls = session_.calls;
   index_.consoles = session_.output->printed();
   objects();
+  auto began = std::chrono::steady_clock::now();
   auto ok = images();
   for (auto& slot : session_.devices) {
     if (ok)
@@ -271,7 +274,14 @@ status state_capture::describe() {
     if (ok)
       ok = placed_memory(slot);
   }
-  return ok ? host_memory() : ok;
+  if (ok)
+    ok = host_memory();
+  spdlog::debug("{} calls and {} pieces outside of what is copied ahead were "
+                "described in {} us",
+                index_.living.size(), index_.memory.size(),
+                (std::chrono::steady_clock::now() - began) /
+                    std::chrono::microseconds{1});
+  return ok;
 }
 
 result<std::uint64_t> state_capture::finish() {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -75,7 +76,7 @@ private:
   std::vector<device::shared_descriptor>* lent_ = nullptr;
   state_index index_{};
   /// Hold contents before they are written, and the size of the used part.
-  std::vector<std::byte> room_{};
+  std::unique_ptr<std::byte[]> room_{};
   std::size_t used_ = 0;
   std::vector<piece> batch_{};
   /// Holds the image that images_on() is writing.

@@ -1,11 +1,13 @@
 #include "actors/worker/execute/state_restore.hpp"
 
+#include "actors/link/log.hpp"
 #include "actors/state/chunk_stream.hpp"
 #include "actors/state/device_wait.hpp"
 #include "actors/worker/execute/memory_lending.hpp"
 #include "schema/wire/call_codec.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -338,17 +340,27 @@ status state_restore::check_devices() const {
 }
 
 status state_restore::run() {
+  using clock = std::chrono::steady_clock;
+  auto began = clock::now();
   auto ok = check_devices();
   if (ok)
     ok = images();
+  auto has_images = clock::now();
   if (ok)
     ok = objects(true);
   if (ok)
     ok = variables();
+  auto has_objects = clock::now();
   if (ok)
     ok = contents();
   if (!ok)
     return ok;
+  using std::chrono::milliseconds;
+  spdlog::debug("a state is restored: {} ms for images, {} ms for objects, {} "
+                "ms for contents",
+                (has_images - began) / milliseconds{1},
+                (has_objects - has_images) / milliseconds{1},
+                (clock::now() - has_objects) / milliseconds{1});
   if (has_host_memory_)
     session_.host.zero_copy()->restored();
   session_.output->restore(index().consoles);
