@@ -61,11 +61,11 @@ status spare_memory::add(device_address at, std::uint64_t bytes) {
       !ok)
     return ok;
   auto ok = api_->check(api_->cuMemMap(at, bytes, 0, memory, 0), "cuMemMap");
-  // The mapping keeps the memory.
-  (void)api_->cuMemRelease(memory);
-  if (!ok)
+  if (!ok) {
+    (void)api_->cuMemRelease(memory);
     return ok;
-  blocks_.push_back({at, bytes});
+  }
+  blocks_.push_back({at, bytes, memory});
   CUmemAccessDesc access{properties_.location,
                          CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   return api_->check(api_->cuMemSetAccess(at, bytes, &access, 1),
@@ -73,8 +73,10 @@ status spare_memory::add(device_address at, std::uint64_t bytes) {
 }
 
 void spare_memory::give_back() noexcept {
-  for (auto& x : blocks_)
+  for (auto& x : blocks_) {
     (void)api_->cuMemUnmap(x.at, x.bytes);
+    (void)api_->cuMemRelease(x.memory);
+  }
   blocks_.clear();
 }
 

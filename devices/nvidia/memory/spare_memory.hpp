@@ -32,6 +32,7 @@ private:
   struct block {
     device_address at;
     std::uint64_t bytes;
+    CUmemGenericAllocationHandle memory;
   };
   status add(device_address at, std::uint64_t bytes);
 
