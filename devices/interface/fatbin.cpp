@@ -292,19 +292,19 @@ std::vector<byte_span> containers_of(byte_span image) {
   }
 }
 
-result<std::vector<image_part>> parts_of(byte_span image) {
+namespace {
+
+using image_parts = std::vector<image_part>;
+
+/// Returns the PTX and machine code of all containers for which `wanted` is
+/// true.
+template <class F>
+result<image_parts> unpack_all(byte_span image, F wanted) {
   using form = image_part::form;
-  auto out = std::vector<image_part>{};
-  auto magic = read<std::uint32_t>(image, 0);
-  if (!magic || *magic != container_magic) {
-    auto text = reinterpret_cast<const char*>(image.data());
-    out.push_back({is_elf(image) ? form::elf : form::ptx,
-                   std::string{text, image.size()}});
-    return out;
-  }
+  image_parts out;
   for (auto& container : containers_of(image)) {
     auto ok = each_entry(container, [&](const entry& next) -> status {
-      if (next.kind != kind_elf && next.kind != kind_ptx)
+      if ((next.kind != kind_elf && next.kind != kind_ptx) || !wanted(next))
         return {};
       auto code = unpack(next);
       if (!code)
@@ -317,6 +317,34 @@ result<std::vector<image_part>> parts_of(byte_span image) {
       return ok.why();
   }
   return out;
+}
+
+bool is_container(byte_span image) {
+  auto magic = read<std::uint32_t>(image, 0);
+  return magic && *magic == container_magic;
+}
+
+} // namespace
+
+result<image_parts> parts_of(byte_span image) {
+  using form = image_part::form;
+  if (is_container(image))
+    return unpack_all(image, [](auto&) { return true; });
+  auto text = reinterpret_cast<const char*>(image.data());
+  return image_parts{
+      {is_elf(image) ? form::elf : form::ptx, std::string{text, image.size()}}};
+}
+
+result<image_parts> parts_for(byte_span image, unsigned arch) {
+  if (!is_container(image))
+    return parts_of(image);
+  auto exact = unpack_all(
+      image, [arch](auto& x) { return x.kind == kind_elf && x.arch == arch; });
+  // The code for linking on the device names nothing.
+  auto named = exact && std::ranges::any_of(*exact, [](auto& x) {
+                 return has_code(std::as_bytes(std::span{x.code}));
+               });
+  return named || !exact ? std::move(exact) : parts_of(image);
 }
 
 } // namespace vgpu::device

@@ -46,4 +46,11 @@ struct image_part {
 /// Returns all PTX and machine code of an image, for every architecture.
 result<std::vector<image_part>> parts_of(std::span<const std::byte> image);
 
+/// Returns the machine code that a driver loads on a device of compute
+/// capability `arch` (90 for 9.0), without unpacking the rest: that for exactly
+/// this architecture. Where the image has no such code, the driver may compile
+/// PTX or load code for a lower one, and this returns all of parts_of().
+result<std::vector<image_part>> parts_for(std::span<const std::byte> image,
+                                          unsigned arch);
+
 } // namespace vgpu::device

@@ -114,6 +114,17 @@ bool reaches(const driver& api, int ordinal, CUdevice here) noexcept {
            can != 0));
 }
 
+/// Returns a device's compute capability, as 90 for 9.0.
+unsigned arch_of(const properties& x) {
+  auto value = [&](CUdevice_attribute which) {
+    auto found = x.attributes.find(which);
+    return found == x.attributes.end() ? 0 : found->second;
+  };
+  return static_cast<unsigned>(
+      value(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10 +
+      value(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+}
+
 class nvidia_device final : public device,
                             public texture_unit,
                             public memory_unit,
@@ -132,7 +143,8 @@ public:
         props_(std::move(props)), text_(kernel_text::instance()),
         window_(api_, handle, reached_by), physical_(api_, handle, window_),
         conditions_(api_), fingerprints_(api_, handle, window_), arrays_(api_),
-        modules_(api_), times_(api_), trace_(api_), drops_(streams_),
+        modules_(api_, arch_of(props_)), times_(api_), trace_(api_),
+        drops_(streams_),
         waits_(api_, context,
                {[this](CUevent x, CUresult how) { settled(x, how); },
                 [this] { settle_times(); }}),

@@ -162,9 +162,9 @@ void add_ptx(std::string_view text, image_names& to) {
 
 } // namespace
 
-image_names names_of(std::span<const std::byte> image) {
+image_names names_of(std::span<const std::byte> image, unsigned arch) {
   image_names out;
-  auto parts = parts_of(image);
+  auto parts = parts_for(image, arch);
   if (!parts)
     return out;
   for (auto& part : *parts) {

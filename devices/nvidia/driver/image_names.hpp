@@ -21,8 +21,9 @@ struct image_names {
   bool allocates = false;
 };
 
-/// Reads a fatbin container, a cubin or PTX text. The bytes may be hostile. The
-/// result is empty for bytes that are no image.
-image_names names_of(std::span<const std::byte> image);
+/// Reads what a device of compute capability `arch` (90 for 9.0) may load of a
+/// fatbin container, a cubin or PTX text. The bytes may be hostile. The result
+/// is empty for bytes that are no image.
+image_names names_of(std::span<const std::byte> image, unsigned arch);
 
 } // namespace vgpu::device::nvidia

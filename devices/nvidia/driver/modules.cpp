@@ -292,7 +292,7 @@ kernel_info modules::describe(CUfunction f) const {
 
 void modules::list_globals(CUmodule from, std::span<const std::byte> image,
                            module_info& to) {
-  auto names = names_of(image);
+  auto names = names_of(image, arch_);
   if (names.prints)
     prints_ = true;
   to.hidden_heap = names.allocates;

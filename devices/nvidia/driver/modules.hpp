@@ -16,7 +16,8 @@ class jit_options;
 /// The session's one thread makes all calls, except to prints().
 class modules {
 public:
-  explicit modules(driver_ptr api) : api_(std::move(api)) {}
+  /// `arch` is the device's compute capability, as 90 for 9.0.
+  modules(driver_ptr api, unsigned arch) : api_(std::move(api)), arch_(arch) {}
 
   /// Loads a fatbin container, cubin or PTX text. Errors are the driver's, and
   /// their texts are its error log.
@@ -57,6 +58,7 @@ private:
                     module_info& to);
 
   driver_ptr api_;
+  unsigned arch_;
   std::unordered_map<module_id, loaded> modules_;
   std::atomic<bool> prints_ = false;
 };

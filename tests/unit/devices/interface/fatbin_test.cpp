@@ -76,6 +76,31 @@ BOOST_AUTO_TEST_CASE(a_part_has_the_name_in_its_header) {
   BOOST_TEST(name_of(0xffffffff, 1) == "");
 }
 
+BOOST_AUTO_TEST_CASE(a_device_gets_the_machine_code_for_it_alone) {
+  using form = device::image_part::form;
+  auto has_ptx = [](const auto& parts) {
+    return std::ranges::any_of(*parts,
+                               [](auto& x) { return x.kind == form::ptx; });
+  };
+  auto image = read_file(DEVICE_CODE "/kernels.default.fatbin");
+  auto all = device::parts_of(image);
+  BOOST_REQUIRE(all);
+  BOOST_TEST(has_ptx(all));
+  BOOST_TEST(all->size() > 1u);
+  auto exact = device::parts_for(image, 75);
+  BOOST_REQUIRE(exact);
+  BOOST_TEST(!exact->empty());
+  BOOST_TEST(!has_ptx(exact));
+  // A driver may compile PTX, or load code for a lower architecture.
+  for (auto other : {0u, 74u, 90u}) {
+    auto parts = device::parts_for(image, other);
+    BOOST_REQUIRE(parts);
+    BOOST_TEST(parts->size() == all->size());
+  }
+  auto text = read_file(DEVICE_CODE "/kernels.ptx");
+  BOOST_TEST(has_ptx(device::parts_for(text, 90)));
+}
+
 BOOST_AUTO_TEST_CASE(damaged_bytes_do_no_harm) {
   auto whole = read_file(DEVICE_CODE "/kernels.none.fatbin");
   auto x = 1u;

@@ -540,7 +540,7 @@ BOOST_AUTO_TEST_CASE(only_variables_of_module_scope_are_named) {
     .weak .global .f32 last = 0f3F800000;
   )";
   auto names_in = [](std::string_view x) {
-    return nvidia::names_of(std::as_bytes(std::span{x}));
+    return nvidia::names_of(std::as_bytes(std::span{x}), 75);
   };
   auto names = names_in(text);
   std::set<std::string> expected{"plain", "$str", "table", "last"};
@@ -552,21 +552,23 @@ BOOST_AUTO_TEST_CASE(only_variables_of_module_scope_are_named) {
 }
 
 BOOST_AUTO_TEST_CASE(all_forms_of_an_image_name_the_same_variables) {
-  auto of = [](const char* name) {
+  auto of = [](const char* name, unsigned arch = 75) {
     std::ifstream in{std::string{DEVICE_CODE} + "/" + name, std::ios::binary};
     std::string bytes{std::istreambuf_iterator<char>{in}, {}};
     BOOST_REQUIRE(!bytes.empty());
-    return nvidia::names_of(std::as_bytes(std::span{bytes}));
+    return nvidia::names_of(std::as_bytes(std::span{bytes}), arch);
   };
   auto ptx = of("kernels.ptx");
   BOOST_TEST(!ptx.variables.empty());
   for (auto* form : {"kernels.default.fatbin", "kernels.speed.fatbin",
                      "kernels.size.fatbin", "kernels.cubin"}) {
-    auto names = of(form);
-    for (auto& x : ptx.variables)
-      if (x.front() != '$')
-        BOOST_TEST(names.variables.contains(x), form << " lacks " << x);
-    BOOST_TEST(names.prints == ptx.prints);
+    for (auto arch : {75u, 90u}) {
+      auto names = of(form, arch);
+      for (auto& x : ptx.variables)
+        if (x.front() != '$')
+          BOOST_TEST(names.variables.contains(x), form << " lacks " << x);
+      BOOST_TEST(names.prints == ptx.prints);
+    }
   }
 }
 
@@ -575,9 +577,10 @@ BOOST_AUTO_TEST_CASE(hostile_bytes_name_nothing_and_do_no_harm) {
                   "ELF",
                   4};
   elf.resize(64, '\xff');
-  BOOST_TEST(nvidia::names_of(std::as_bytes(std::span{elf})).variables.empty());
+  BOOST_TEST(
+      nvidia::names_of(std::as_bytes(std::span{elf}), 75).variables.empty());
   std::string open_comment = "/* .global .b32 x;";
-  BOOST_TEST(nvidia::names_of(std::as_bytes(std::span{open_comment}))
+  BOOST_TEST(nvidia::names_of(std::as_bytes(std::span{open_comment}), 75)
                  .variables.empty());
 }
 
