@@ -242,6 +242,11 @@ public:
     for (auto& x : pieces)
       x.outcome = changes_.peek(x.into, x.from);
   }
+  void read_at_rest(std::span<peeked> pieces) override {
+    for (auto& x : pieces)
+      std::memcpy(x.into.data(), reinterpret_cast<const void*>(x.from),
+                  x.into.size());
+  }
   result<std::unique_ptr<contents_room>>
   make_room(std::uint64_t granules) override {
     return kept_granules::make(changes_, account_, granules);

@@ -77,6 +77,11 @@ public:
   /// longer mapped, or the host does not let the device read it.
   virtual void peek(std::span<peeked> pieces) = 0;
 
+  /// Copies pieces of the device's memory, wherever they lie, with the device
+  /// at rest. They are allocated. Small ones take much less time together than
+  /// each by itself.
+  virtual void read_at_rest(std::span<peeked> pieces) = 0;
+
   /// Returns room for copies of so many granules, in memory that no other call
   /// counts. A device has one room at a time. Returns CUDA_ERROR_OUT_OF_MEMORY
   /// where the device has not enough memory.

@@ -190,6 +190,10 @@ public:
     enter();
     fingerprints_.peek(pieces);
   }
+  void read_at_rest(std::span<peeked> pieces) override {
+    enter();
+    fingerprints_.read_at_rest(pieces);
+  }
   result<std::unique_ptr<contents_room>>
   make_room(std::uint64_t granules) override {
     enter();

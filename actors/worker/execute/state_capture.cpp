@@ -161,11 +161,15 @@ status state_capture::write_batch(device::device& from,
   return {};
 }
 
-status state_capture::memory(device::device& from, std::uint64_t address,
-                             std::uint64_t bytes) {
-  // Clearing all of it would take as long as copying some memory.
+/// Makes room for contents. Clearing it would take as long as copying some.
+void state_capture::make_room() {
   if (!room_)
     room_ = std::make_unique_for_overwrite<std::byte[]>(state_batch_bytes);
+}
+
+status state_capture::memory(device::device& from, std::uint64_t address,
+                             std::uint64_t bytes) {
+  make_room();
   return each_piece(address, bytes, [&](auto at, auto size) -> status {
     if (used_ + size > state_batch_bytes)
       if (auto ok = write_batch(from, index_.memory); !ok)
@@ -187,10 +191,50 @@ status state_capture::device_memory(device_slot& slot) {
     for (auto& [address, bytes] : slot.lendable())
       contents.erase(address);
   }
+  if (base_ != nullptr)
+    return memory_together(slot, contents);
   for (auto& [address, bytes] : contents)
     if (auto ok = memory(*slot.device, address, bytes); !ok)
       return ok;
   return write_batch(*slot.device, index_.memory);
+}
+
+/// Copies many small ranges, as modules' variables are. The device has a base,
+/// so it has a change unit.
+status state_capture::memory_together(device_slot& slot,
+                                      const memory_ranges& all) {
+  if (all.empty())
+    return {};
+  make_room();
+  std::vector<device::peeked> pieces;
+  auto add = [&](auto at, auto size) -> status {
+    if (used_ + size > state_batch_bytes)
+      if (auto ok = write_together(slot, pieces); !ok)
+        return ok;
+    pieces.push_back({at, {room_.get() + used_, size}, {}});
+    used_ += size;
+    return {};
+  };
+  for (auto& [address, bytes] : all)
+    if (auto ok = each_piece(address, bytes, add); !ok)
+      return ok;
+  return write_together(slot, pieces);
+}
+
+status state_capture::write_together(device_slot& slot,
+                                     std::vector<device::peeked>& pieces) {
+  slot.can.change->read_at_rest(pieces);
+  for (auto& x : pieces) {
+    if (!x.outcome)
+      return x.outcome;
+    auto chunk = to_.add(x.from, x.into);
+    if (!chunk)
+      return chunk.why();
+    index_.memory.push_back(*chunk);
+  }
+  pieces.clear();
+  used_ = 0;
+  return {};
 }
 
 /// Describes physical memory once, even if it is mapped several times or not at

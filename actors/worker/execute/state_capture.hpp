@@ -62,7 +62,10 @@ private:
 
   void objects();
   status images();
+  void make_room();
   status device_memory(device_slot& slot);
+  status memory_together(device_slot& slot, const memory_ranges& all);
+  status write_together(device_slot& slot, std::vector<device::peeked>& pieces);
   status placed_memory(device_slot& slot);
   status host_memory();
   status events(device_slot& slot);

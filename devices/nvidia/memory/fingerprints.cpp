@@ -244,6 +244,54 @@ status fingerprints::copy_on_device(std::span<peeked> pieces,
   });
 }
 
+// -- at rest ------------------------------------------------------------------
+
+void fingerprints::read_at_rest(std::span<peeked> pieces) {
+  auto room = staging_.take(staging::large_bytes, true);
+  while (!pieces.empty()) {
+    std::size_t count = 0;
+    for (std::size_t bytes = 0; count < pieces.size(); ++count) {
+      bytes += pieces[count].into.size();
+      if (count != 0 && bytes > staging::large_bytes)
+        break;
+    }
+    auto together = pieces.first(count);
+    auto ok = room ? read_together(together, room->get()) : room.why();
+    for (auto& x : together)
+      x.outcome = ok;
+    pieces = pieces.subspan(count);
+  }
+}
+
+/// Reads pieces by way of large_bytes of pinned memory, with one wait.
+status fingerprints::read_together(std::span<peeked> pieces, std::byte* room) {
+  std::lock_guard guard{mutex_};
+  if (kernel_ == nullptr)
+    return cannot_look();
+  if (pieces.front().into.size() > staging::large_bytes)
+    return cuda_fault(CUDA_ERROR_INVALID_VALUE,
+                      "a piece of memory is too large to be read at once");
+  status ok;
+  auto* at = room;
+  for (auto& x : pieces) {
+    ok = api_->check(api_->cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(at),
+                                         x.from, x.into.size(), stream_),
+                     "cuMemcpyAsync");
+    if (!ok)
+      break;
+    at += x.into.size();
+  }
+  auto done = wait();
+  if (!ok || !done)
+    return ok ? done : ok;
+  at = room;
+  for (auto& x : pieces) {
+    std::memcpy(x.into.data(), at, x.into.size());
+    at += x.into.size();
+  }
+  return {};
+}
+
 // -- kept copies --------------------------------------------------------------
 
 /// Is the room for kept copies, of which there is one.

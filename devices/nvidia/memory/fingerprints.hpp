@@ -40,6 +40,8 @@ public:
   }
   /// Implements change_unit::peek().
   void peek(std::span<peeked> pieces);
+  /// Implements change_unit::read_at_rest().
+  void read_at_rest(std::span<peeked> pieces);
   /// Implements change_unit::make_room(). `enter` makes the context current.
   result<std::unique_ptr<contents_room>> make_room(std::uint64_t granules,
                                                    std::function<void()> enter);
@@ -57,6 +59,7 @@ private:
   void peek_some(std::span<peeked> pieces,
                  const std::function<status(buffers)>& copy);
   status copy(std::span<peeked> pieces, buffers to);
+  status read_together(std::span<peeked> pieces, std::byte* room);
   status copy_on_device(std::span<peeked> pieces,
                         std::vector<device_address>& granules);
   status copy_out(std::span<peeked> pieces,
