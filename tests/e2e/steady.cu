@@ -1,6 +1,7 @@
 // Keeps its GPU busy until a file appears, and then checks that every step was
-// made once, and prints how long its longest round took. It sleeps between its steps, so that many such programs leave
-// processor time for others on a host with the cpu device.
+// made once, and prints how long its longest round took. It sleeps between its
+// steps, so that many such programs leave processor time for others on a host
+// with the cpu device.
 //
 //   steady FILE
 #include <algorithm>

@@ -49,6 +49,16 @@ bool reads(int file, const state_chunk& x) {
   return state->read(x, into).ok();
 }
 
+/// Writes 1 to each granule of a session, and copies for a snapshot until it is
+/// to stand still.
+void copy_ones(a_session& it, int file) {
+  it.allocate(it.at, it.granules * granule_bytes);
+  for (auto i = 0u; i < it.granules; ++i)
+    it.word(i) = 1;
+  it.begin(file, true);
+  it.copy();
+}
+
 } // namespace
 
 BOOST_AUTO_TEST_SUITE(kept_files)
@@ -207,12 +217,8 @@ BOOST_AUTO_TEST_CASE(changes_during_the_first_round_are_copied_again) {
 
 BOOST_AUTO_TEST_CASE(a_session_goes_on_before_its_snapshot_is_complete) {
   a_session it;
-  it.allocate(it.at, it.granules * granule_bytes);
-  for (auto i = 0u; i < it.granules; ++i)
-    it.word(i) = 1;
   auto file = std::move(*make_state_memory());
-  it.begin(file.get(), true);
-  it.copy();
+  copy_ones(it, file.get());
   for (auto i = 0u; i < it.granules; ++i)
     it.word(i) = 2;
   it.finish([&] {
@@ -261,12 +267,8 @@ BOOST_AUTO_TEST_CASE(a_snapshot_has_only_memory_that_the_program_leaves) {
 
 BOOST_AUTO_TEST_CASE(a_program_gets_memory_that_a_snapshot_has) {
   a_session it;
-  it.allocate(it.at, it.granules * granule_bytes);
-  for (auto i = 0u; i < it.granules; ++i)
-    it.word(i) = 1;
   auto file = std::move(*make_state_memory());
-  it.begin(file.get(), true);
-  it.copy();
+  copy_ones(it, file.get());
   it.finish([&] {
     BOOST_TEST(it.exec->keeps_copies());
     auto used = it.granules * granule_bytes;
