@@ -5,6 +5,6 @@
 using namespace vgpu;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  (void)device::nvidia::names_of(test::as_bytes(data, size));
+  (void)device::nvidia::names_of(test::as_bytes(data, size), 90);
   return 0;
 }
