@@ -203,8 +203,9 @@ status state_capture::device_memory(device_slot& slot) {
 /// so it has a change unit.
 status state_capture::memory_together(device_slot& slot,
                                       const memory_ranges& all) {
-  if (all.empty())
-    return {};
+  // Nothing below notices that the work before ended in an error.
+  if (auto ok = wait_for(*slot.device, "the work before a state"); !ok)
+    return ok;
   make_room();
   std::vector<device::peeked> pieces;
   auto add = [&](auto at, auto size) -> status {
