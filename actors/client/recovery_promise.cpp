@@ -14,18 +14,17 @@ policy::recovery_options promised(const control::specification& x) {
           .cost = x.protect_cost / 100};
 }
 
-/// Returns a time that a worker told. One that no worker can have is cut off.
-std::chrono::nanoseconds told_time(std::uint64_t ns) {
-  constexpr std::uint64_t longest = std::uint64_t{1} << 60;
-  return std::chrono::nanoseconds{
-      static_cast<std::chrono::nanoseconds::rep>(std::min(ns, longest))};
-}
-
 double seconds(policy::duration x) {
   return std::chrono::duration<double>{x}.count();
 }
 
 } // namespace
+
+std::chrono::nanoseconds told_time(std::uint64_t ns) {
+  constexpr std::uint64_t longest = std::uint64_t{1} << 60;
+  return std::chrono::nanoseconds{
+      static_cast<std::chrono::nanoseconds::rep>(std::min(ns, longest))};
+}
 
 recovery_promise::recovery_promise(const opened_session& opened,
                                    const session_reports& reports)
@@ -59,7 +58,6 @@ void recovery_promise::note_snapshot(policy::snapshot_effort what) {
   constexpr policy::duration none{0};
   what.took = std::max(what.took, none);
   what.stood = std::clamp(what.stood, none, what.took);
-  what.delayed = std::clamp(what.delayed, none, what.took);
   policy_.note_snapshot(what, clock::now());
 }
 

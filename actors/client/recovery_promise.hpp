@@ -13,6 +13,9 @@
 
 namespace vgpu {
 
+/// Returns a time that a worker told. One that no worker can have is cut off.
+std::chrono::nanoseconds told_time(std::uint64_t ns);
+
 /// Feeds policy::recovery_time with what the session's worker tells, by this
 /// process's clock, and tells the manager where the promise does not hold.
 ///

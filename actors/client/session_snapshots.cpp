@@ -225,18 +225,18 @@ void session_snapshots::finish() {
   opened.area->publish_covered(what.position);
   give_back_places(place, what.on_disk);
   taken_at_ = clock::now();
-  std::chrono::nanoseconds pause{what.pause_ns};
-  schedule_next(pause);
+  auto cost = effort();
+  schedule_next(cost.stood);
   if (is_cover_)
     promise_.note_cover(what.bytes);
   else
-    promise_.note_snapshot(effort());
+    promise_.note_snapshot(cost);
   promise_.tell();
   expect_state(what.bytes);
   measure_journal();
   trouble_.clear();
   retry_after_ = soonest_retry;
-  report(what.bytes, pause);
+  report(cost);
   if (!parts().worker.is_mapped())
     parts().worker.send(data::go_on{});
   tell_covered();
@@ -244,17 +244,12 @@ void session_snapshots::finish() {
   parts().listener.on_checkpoint_over();
 }
 
-/// Returns what the snapshot has cost. The worker's times may be any numbers.
+/// Returns what the snapshot has cost so far.
 policy::snapshot_effort session_snapshots::effort() const {
-  auto told = [](std::uint64_t ns) {
-    constexpr auto longest = std::uint64_t{1} << 60;
-    return std::chrono::nanoseconds{
-        static_cast<std::int64_t>(std::min(ns, longest))};
-  };
   const auto& x = *current().stopped;
   return {.bytes = x.bytes,
-          .stood = told(x.pause_ns),
-          .delayed = told(x.delayed_ns) + current().spent,
+          .stood = told_time(x.pause_ns),
+          .delayed = told_time(x.delayed_ns) + current().spent,
           .took = clock::now() - current().copies};
 }
 
@@ -296,17 +291,15 @@ void session_snapshots::note_travel(std::uint64_t bytes) {
 }
 
 /// Reports the first snapshot to the manager, and later ones from time to time.
-void session_snapshots::report(std::uint64_t bytes,
-                               std::chrono::nanoseconds pause) {
+void session_snapshots::report(const policy::snapshot_effort& cost) {
   ++account_.count;
-  auto cost = effort();
   spdlog::debug("session {}: a snapshot of {} bytes took {} ms: {} ms at rest, "
                 "{} ms of delays",
-                parts().lease.session().value, bytes, cost.took / 1ms,
+                parts().lease.session().value, cost.bytes, cost.took / 1ms,
                 cost.stood / 1ms, cost.delayed / 1ms);
   if (arriving_)
-    note_travel(bytes);
-  account_.longest = std::max(account_.longest, pause);
+    note_travel(cost.bytes);
+  account_.longest = std::max(account_.longest, cost.stood);
   auto now = clock::now();
   if (reported_ != clock::time_point{} && now - reported_ < reported_every)
     return;
@@ -316,13 +309,13 @@ void session_snapshots::report(std::uint64_t bytes,
       "session-snapshot",
       reports.program() + ": " + std::to_string(account_.count) +
           (account_.count == 1 ? " snapshot was" : " snapshots were") +
-          " taken, the last of " + std::to_string(bytes) + " bytes" +
+          " taken, the last of " + std::to_string(cost.bytes) + " bytes" +
           (parts().worker.is_mapped()
                ? ""
                : ", of which " + std::to_string(account_.travelled) +
                      " travelled in all") +
           "; the time is that of the longest pause");
-  event.bytes = bytes;
+  event.bytes = cost.bytes;
   event.calls = account_.count;
   event.milliseconds =
       std::chrono::duration<double, std::milli>{account_.longest}.count();

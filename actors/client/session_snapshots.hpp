@@ -111,7 +111,7 @@ private:
   void schedule_next(std::chrono::nanoseconds pause);
   void retry_later(bool lasting);
   void give_back_places(std::size_t newest, bool on_disk) const;
-  void report(std::uint64_t bytes, std::chrono::nanoseconds pause);
+  void report(const policy::snapshot_effort& cost);
   void note_travel(std::uint64_t bytes);
   void lower_protection(const std::string& why);
   void tell_covered();

@@ -121,6 +121,11 @@ bool is_elf(byte_span image) {
   return magic && *magic == 0x464c457f;
 }
 
+bool is_container(byte_span image) {
+  auto magic = read<std::uint32_t>(image, 0);
+  return magic && *magic == container_magic;
+}
+
 fault no_ptx() {
   return cuda_fault(
       CUDA_ERROR_NO_BINARY_FOR_GPU,
@@ -259,8 +264,7 @@ bool looks_like_ptx(std::string_view text) {
 } // namespace
 
 result<std::vector<std::string>> ptx_of(byte_span image, unsigned arch) {
-  auto magic = read<std::uint32_t>(image, 0);
-  if (magic && *magic == container_magic)
+  if (is_container(image))
     return ptx_of_containers(image, arch);
   auto out = std::vector<std::string>{};
   if (is_elf(image)) {
@@ -317,11 +321,6 @@ result<image_parts> unpack_all(byte_span image, F wanted) {
       return ok.why();
   }
   return out;
-}
-
-bool is_container(byte_span image) {
-  auto magic = read<std::uint32_t>(image, 0);
-  return magic && *magic == container_magic;
 }
 
 } // namespace

@@ -200,7 +200,7 @@ public:
     return fingerprints_.make_room(granules, [this] { enter(); });
   }
   std::uint64_t kept_a_second() const noexcept override {
-    return 1'000'000'000'000;
+    return 350'000'000'000; // an H200 (docs/performance/recovery.md)
   }
 
   status map(device_address address, std::uint64_t bytes) override {

@@ -162,14 +162,14 @@ status state_capture::write_batch(device::device& from,
 }
 
 /// Makes room for contents. Clearing it would take as long as copying some.
-void state_capture::make_room() {
+void state_capture::allocate_room() {
   if (!room_)
     room_ = std::make_unique_for_overwrite<std::byte[]>(state_batch_bytes);
 }
 
 status state_capture::memory(device::device& from, std::uint64_t address,
                              std::uint64_t bytes) {
-  make_room();
+  allocate_room();
   return each_piece(address, bytes, [&](auto at, auto size) -> status {
     if (used_ + size > state_batch_bytes)
       if (auto ok = write_batch(from, index_.memory); !ok)
@@ -206,7 +206,7 @@ status state_capture::memory_together(device_slot& slot,
   // Nothing below notices that the work before ended in an error.
   if (auto ok = wait_for(*slot.device, "the work before a state"); !ok)
     return ok;
-  make_room();
+  allocate_room();
   std::vector<device::peeked> pieces;
   auto add = [&](auto at, auto size) -> status {
     if (used_ + size > state_batch_bytes)

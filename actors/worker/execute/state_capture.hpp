@@ -62,7 +62,7 @@ private:
 
   void objects();
   status images();
-  void make_room();
+  void allocate_room();
   status device_memory(device_slot& slot);
   status memory_together(device_slot& slot, const memory_ranges& all);
   status write_together(device_slot& slot, std::vector<device::peeked>& pieces);

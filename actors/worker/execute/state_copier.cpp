@@ -71,7 +71,7 @@ private:
   std::vector<snapshot_base::range> ranges() const;
   bool tells_at_marks() const;
   bool changed(const snapshot_base::piece& x) const;
-  std::vector<change> count_changes();
+  std::vector<change> count_changes() const;
   void list_changed();
   void feed();
   status note(const contents_pump::job& x, bool at_rest);
@@ -137,8 +137,7 @@ bool state_copier::rounds::changed(const snapshot_base::piece& x) const {
 
 /// Counts what a round would copy now, for each device.
 std::vector<state_copier::rounds::change>
-state_copier::rounds::count_changes() {
-  to_->keep(ranges());
+state_copier::rounds::count_changes() const {
   std::vector<change> out(session_.devices.size());
   auto last = ~device_address{0};
   for (auto& [address, x] : to_->pieces()) {
@@ -166,7 +165,6 @@ void state_copier::rounds::begin_round() {
 
 void state_copier::rounds::list_changed() {
   stage_ = stage::copying;
-  to_->keep(ranges());
   of_round_ = 0;
   for (auto& [address, x] : to_->pieces()) {
     if (!changed(x))
@@ -209,7 +207,7 @@ bool state_copier::rounds::may_rest() {
   std::uint64_t rest = 0;
   for (auto& x : changes)
     rest += x.bytes;
-  // A round before tells what is kept up to date.
+  // In the first round nothing is copied yet, so no rate is known.
   auto little = rounds_ > 1 && is_little(rest);
   return make_rooms(changes) || little;
 }
@@ -242,9 +240,10 @@ result<bool> state_copier::rounds::go_on() {
     return false;
   if (stage_ == stage::copying) {
     begin_round();
-  } else if (may_rest()) {
-    return true;
   } else {
+    to_->keep(ranges());
+    if (may_rest())
+      return true;
     list_changed();
     feed();
   }
@@ -262,6 +261,7 @@ status state_copier::rounds::rest() {
   }
   if (!ok)
     return ok;
+  to_->keep(ranges());
   list_changed();
   while (ok && has_images())
     ok = image_on();
