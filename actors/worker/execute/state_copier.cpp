@@ -299,7 +299,9 @@ bool state_copier::rounds::make_rooms(const std::vector<change>& of) {
     takes += std::chrono::duration<double>{
         static_cast<double>(of[d].bytes) /
         static_cast<double>(changes(d).kept_a_second())};
-  if (!keeps_ || takes > rest_for)
+  // A replay that finds no memory gives this worker up, so none is taken.
+  auto replays = session_.position < session_.replay_until;
+  if (!keeps_ || replays || takes > rest_for)
     return false;
   for (std::size_t d = 0; d < of.size(); ++d) {
     // More may change until the session stands still.

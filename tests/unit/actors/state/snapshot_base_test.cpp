@@ -252,6 +252,14 @@ BOOST_AUTO_TEST_CASE(only_a_snapshot_keeps_copies) {
   it.finish([&] { BOOST_TEST(!it.exec->keeps_copies()); });
 }
 
+BOOST_AUTO_TEST_CASE(a_snapshot_in_a_replay_takes_no_memory) {
+  a_session it;
+  it.exec->replays_until(~std::uint64_t{0});
+  auto file = std::move(*make_state_memory());
+  copy_ones(it, file.get());
+  it.finish([&] { BOOST_TEST(!it.exec->keeps_copies()); });
+}
+
 BOOST_AUTO_TEST_CASE(a_snapshot_has_only_memory_that_the_program_leaves) {
   a_session it;
   it.allocate(it.at, a_session::quota);
