@@ -54,6 +54,7 @@ namespace vgpu::device::nvidia {
   call(cuLinkAddData)                               \
   call(cuLinkComplete)                              \
   call(cuLinkDestroy)                               \
+  call(cuModuleGetFunction)                         \
   call(cuModuleGetFunctionCount)                    \
   call(cuModuleEnumerateFunctions)                  \
   call(cuModuleGetGlobal)                           \

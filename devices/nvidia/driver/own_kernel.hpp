@@ -3,12 +3,17 @@
 
 #include "devices/nvidia/driver/driver.hpp"
 
+#include <initializer_list>
+#include <vector>
+
 namespace vgpu::device::nvidia {
 
-/// Loads the one kernel of a PTX text together with its code, so that its first
-/// launch does not wait. The driver waits for all of the context's work while
-/// it loads code, so the caller loads before there is any work. The kernel
-/// stays loaded.
-result<CUfunction> load_own_kernel(const driver_ptr& api, const char* ptx);
+/// Loads these kernels of a PTX text together with their code, so that their
+/// first launches do not wait. The driver waits for all of the context's work
+/// while it loads code, so the caller loads before there is any work. The
+/// kernels stay loaded. Returns them in the order of their names.
+result<std::vector<CUfunction>>
+load_own_kernels(const driver_ptr& api, const char* ptx,
+                 std::initializer_list<const char*> names);
 
 } // namespace vgpu::device::nvidia

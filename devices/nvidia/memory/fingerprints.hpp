@@ -54,12 +54,16 @@ private:
   /// So many pieces are copied with one wait. Where several processes use the
   /// GPU, a wait can last for their turns.
   static constexpr std::size_t copied_at_once = 16;
+  /// One launch reads at most so many pieces of any size.
+  static constexpr std::size_t gathered_at_once = 65536;
 
   status take_memory();
   void peek_some(std::span<peeked> pieces,
                  const std::function<status(buffers)>& copy);
   status copy(std::span<peeked> pieces, buffers to);
   status read_together(std::span<peeked> pieces, std::byte* room);
+  status gather(std::span<const gathered> list, std::size_t bytes,
+                std::byte* room);
   status copy_on_device(std::span<peeked> pieces,
                         std::vector<device_address>& granules);
   status copy_out(std::span<peeked> pieces,
@@ -76,6 +80,7 @@ private:
   std::mutex mutex_; // guards what follows
   CUdevice device_;
   CUfunction kernel_ = nullptr;
+  CUfunction gather_ = nullptr;
   CUstream stream_ = nullptr;
   CUevent done_ = nullptr;
   device_address copy_ = 0; // the address of granules for copies

@@ -1,7 +1,7 @@
 // Finds changed granules by comparing fingerprints of their contents.
 #pragma once
 
-#include "devices/nvidia/memory/fingerprint_kernel.hpp"
+#include "devices/nvidia/memory/memory_kernels.hpp"
 #include "schema/base/ids.hpp"
 
 #include <cstdint>

@@ -44,10 +44,10 @@ look:
 } // namespace
 
 status timeline::load() {
-  auto kernel = load_own_kernel(api_, delay_ptx);
-  if (!kernel)
-    return kernel.why();
-  delay_ = *kernel;
+  auto kernels = load_own_kernels(api_, delay_ptx, {"delay"});
+  if (!kernels)
+    return kernels.why();
+  delay_ = kernels->front();
   return {};
 }
 

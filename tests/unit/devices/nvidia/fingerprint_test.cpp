@@ -21,7 +21,7 @@ struct looks : device_fixture {
   device_address list = memory(4096);
   device_address out = memory(4096);
 
-  looks() { load_ptx(device::nvidia::fingerprint_ptx); }
+  looks() { load_ptx(device::nvidia::memory_kernels_ptx); }
 
   void write(device_address to, const std::vector<std::uint64_t>& x) {
     auto copy = std::make_shared<std::vector<std::uint64_t>>(x);
