@@ -2,6 +2,8 @@
 
 #include "schema/base/round_up.hpp"
 
+#include <algorithm>
+
 #include <sys/stat.h>
 
 namespace vgpu {
@@ -9,6 +11,7 @@ namespace vgpu {
 namespace {
 
 constexpr std::uint64_t small_step = 4096;
+constexpr std::uint64_t largest_file = std::uint64_t{1} << 62;
 
 } // namespace
 
@@ -41,6 +44,10 @@ std::uint64_t file_places::take(std::uint64_t bytes) {
   return out;
 }
 
+void file_places::occupy(std::uint64_t offset, std::uint64_t bytes) {
+  end_ = std::max(end_, round_up(offset + rounded(bytes), state_chunk_bytes));
+}
+
 void file_places::give_back(std::uint64_t offset, std::uint64_t bytes) {
   free_[rounded(bytes)].push_back(offset);
 }
@@ -58,6 +65,27 @@ bool snapshot_base::is_whole() const {
   struct stat info {};
   return ::fstat(file_.get(), &info) == 0 &&
          static_cast<std::uint64_t>(info.st_size) >= end();
+}
+
+void snapshot_base::take_over(const state_index& former,
+                              const mark_of_piece& mark_of) {
+  auto has_place = [](const state_chunk& x) {
+    auto step = x.bytes == state_chunk_bytes ? state_chunk_bytes : small_step;
+    return x.bytes != 0 && x.bytes <= state_chunk_bytes &&
+           x.offset >= state_chunk_bytes && x.offset < largest_file &&
+           x.offset % step == 0 &&
+           (x.form == chunk_form::raw || x.form == chunk_form::zero);
+  };
+  for (auto& x : former.memory)
+    if (auto mark = mark_of(x); mark && has_place(x)) {
+      pieces_.emplace(x.address, piece{x, *mark});
+      places_.occupy(x.offset, x.bytes);
+    }
+  for (auto& x : former.images) {
+    images_.emplace(x.digest, x);
+    for (auto& part : x.chunks)
+      places_.occupy(part.offset, part.bytes);
+  }
 }
 
 status snapshot_base::begin() const {

@@ -6,7 +6,9 @@
 #include "schema/log/session_area.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -21,6 +23,8 @@ class file_places {
 public:
   /// Returns the offset of a place for so many bytes.
   std::uint64_t take(std::uint64_t bytes);
+  /// Takes a place that another worker had chosen.
+  void occupy(std::uint64_t offset, std::uint64_t bytes);
   /// Makes a place free again.
   void give_back(std::uint64_t offset, std::uint64_t bytes);
   /// Returns an offset behind all places.
@@ -63,6 +67,12 @@ public:
   bool is_whole() const;
   int file() const noexcept { return file_.get(); }
 
+  /// Says for contents in a file since which mark the session's memory may
+  /// differ from them; 0: it differs. Returns nothing where they are no piece.
+  using mark_of_piece =
+      std::function<std::optional<std::uint64_t>(const state_chunk&)>;
+  /// Takes over a state that another worker wrote into the file.
+  void take_over(const state_index& former, const mark_of_piece& mark_of);
   /// Marks the file as incomplete, until an index is written again.
   status begin() const;
 

@@ -422,6 +422,8 @@ status state_copier::begin(int file, bool snapshot,
     to = std::move(*known);
     kept_.erase(known);
   }
+  if (!to)
+    to = take_over(file);
   if (!to || !to->is_whole()) {
     auto own = duplicate_of(file);
     if (!own || ::ftruncate(own.get(), 0) != 0)
@@ -437,6 +439,43 @@ status state_copier::begin(int file, bool snapshot,
   round_ = std::make_shared<rounds>(session_, to, snapshot, std::move(ring));
   round_->begin_round();
   return {};
+}
+
+void state_copier::note_restored(std::vector<state_chunk> contents,
+                                 std::vector<std::uint64_t> marks) {
+  std::ranges::sort(contents, {}, &state_chunk::address);
+  restored_ = std::move(contents);
+  restored_marks_ = std::move(marks);
+}
+
+/// Returns what a former worker's snapshot in the file has of the session's
+/// memory; null where there is none.
+std::shared_ptr<snapshot_base> state_copier::take_over(int file) const {
+  if (restored_.empty())
+    return nullptr;
+  auto former = state_reader::open(file);
+  auto own = duplicate_of(file);
+  if (!former || !own)
+    return nullptr;
+  auto out = std::make_shared<snapshot_base>(std::move(own));
+  out->take_over(former->index(), [&](auto& x) { return mark_of(x); });
+  return out;
+}
+
+/// Returns the mark until which the session's memory was as this chunk, 0 where
+/// it was not, and nothing outside of the windows, where variables lie.
+std::optional<std::uint64_t> state_copier::mark_of(const state_chunk& x) const {
+  auto device = device_at(x.address);
+  if (device >= session_.devices.size() ||
+      !session_.devices[device].in_window(x.address))
+    return std::nullopt;
+  auto same =
+      std::ranges::lower_bound(restored_, x.address, {}, &state_chunk::address);
+  return same != restored_.end() && same->address == x.address &&
+                 same->bytes == x.bytes && same->form == x.form &&
+                 same->hash == x.hash
+             ? restored_marks_[device]
+             : 0;
 }
 
 result<bool> state_copier::go_on() {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace vgpu {
@@ -61,13 +62,27 @@ public:
   /// Gives that memory back, after the file has its contents. Returns false
   /// where there is none.
   bool give_back_room();
+  /// Records that the session's memory was restored from these contents, and
+  /// has had them until the device's mark, one for each device. So a file with
+  /// a snapshot of a former worker gets only what differs.
+  void note_restored(std::vector<state_chunk> contents,
+                     std::vector<std::uint64_t> marks);
   /// Forgets all kept files.
-  void forget() noexcept { kept_.clear(); }
+  void forget() noexcept {
+    kept_.clear();
+    restored_.clear();
+  }
 
 private:
   class rounds;
 
+  std::shared_ptr<snapshot_base> take_over(int file) const;
+  std::optional<std::uint64_t> mark_of(const state_chunk& x) const;
+
   session_objects& session_;
+  /// Hold what note_restored() got, the contents ordered by address.
+  std::vector<state_chunk> restored_;
+  std::vector<std::uint64_t> restored_marks_;
   /// Holds the files whose contents are kept, the latest last.
   std::vector<std::shared_ptr<snapshot_base>> kept_;
   std::shared_ptr<rounds> round_;
