@@ -183,6 +183,9 @@ struct checkpoint {
   bool may_checkpoint_process = false;
   /// Names the prepared worker on this host, if there is one.
   next_worker next{};
+  /// With go_on: the session may leave at once where its memory can be handed
+  /// to the next worker.
+  bool may_leave = false;
 
   static void fields(auto& x, auto&& f) {
     f(x.compress, WIRE_MEMBER(Compress));
@@ -192,6 +195,7 @@ struct checkpoint {
     f(x.may_checkpoint_process, WIRE_MEMBER(MayCheckpointProcess));
     f(x.lend_to, WIRE_MEMBER(LendTo));
     f(x.next, WIRE_MEMBER(Next));
+    f(x.may_leave, WIRE_MEMBER(MayLeave));
   }
 };
 struct go_on {
@@ -218,6 +222,7 @@ struct checkpointed {
   bool process_checkpointed = false; // there is no file: the process waits
   /// Says how long the copies have delayed others on the worker's processors.
   std::uint64_t delayed_ns = 0;
+  bool leaves = false; // the session does not go on, as may_leave permits
 
   static void fields(auto& x, auto&& f) {
     f(x.position, WIRE_MEMBER(Position));
@@ -228,6 +233,7 @@ struct checkpointed {
     f(x.on_disk, WIRE_MEMBER(OnDisk));
     f(x.process_checkpointed, WIRE_MEMBER(ProcessCheckpointed));
     f(x.delayed_ns, WIRE_MEMBER(DelayedNs));
+    f(x.leaves, WIRE_MEMBER(Leaves));
   }
 };
 /// Says that a checkpointed process is on its GPUs again.
@@ -311,9 +317,21 @@ struct prepare {
 };
 /// Answers `prepare`.
 struct prepared {
-  std::string why; // empty: the modules are prepared
+  std::string why; // empty: all objects exist
 
   static void fields(auto& x, auto&& f) { f(x.why, WIRE_MEMBER(Prepared)); }
+};
+/// Answers `prepare` where the session's variables lie elsewhere.
+struct unlike {
+  std::string why;
+
+  static void fields(auto& x, auto&& f) { f(x.why, WIRE_MEMBER(Unlike)); }
+};
+/// Comes, after `prepared`, with a parcel of the memory that a state lends.
+struct lent {
+  std::uint64_t position = 0; // of the state
+
+  static void fields(auto& x, auto&& f) { f(x.position, WIRE_MEMBER(Lent)); }
 };
 
 /// Lists all heads, in the order of `body`.
@@ -338,6 +356,8 @@ inline constexpr std::tuple heads{
     WIRE_CHOICE(join, Join),
     WIRE_CHOICE(prepare, Prepare),
     WIRE_CHOICE(prepared, Prepared),
+    WIRE_CHOICE(unlike, Unlike),
+    WIRE_CHOICE(lent, Lent),
     WIRE_CHOICE(cover_wanted, CoverWanted),
     WIRE_CHOICE(covered, Covered),
     WIRE_CHOICE(wish, OnDivergence),

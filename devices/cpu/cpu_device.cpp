@@ -24,7 +24,6 @@
 #include "devices/interface/governor.hpp"
 #include "devices/interface/memory_unit.hpp"
 #include "devices/interface/meter.hpp"
-#include "devices/interface/preparation_unit.hpp"
 #include "devices/interface/sharing_unit.hpp"
 #include "devices/interface/texture_unit.hpp"
 #include "devices/interface/trace_unit.hpp"
@@ -85,7 +84,6 @@ class cpu_device final : public device,
                          public tuning_unit,
                          public file_unit,
                          public trace_unit,
-                         public preparation_unit,
                          public meter,
                          public governed {
 public:
@@ -309,12 +307,6 @@ public:
       return ok.why();
     return modules_.check(image, how);
   }
-
-  status prepare_module(std::span<const std::byte> image,
-                        const jit_settings& how) override {
-    return modules_.prepare(image, how);
-  }
-  counts forget_prepared() override { return modules_.forget_prepared(); }
 
   status unload_module(module_id id) override { return modules_.unload(id); }
 

@@ -350,8 +350,7 @@ int run(const options& given) {
   auto exec = std::make_unique<executor>(open_devices(given), given.quota);
   if (given.device == "cpu")
     exec->when_allowed(device::allow_cpu_device);
-  if (exec->can_prepare())
-    own.next = {guest_name, random_number()};
+  own.next = {guest_name, random_number()};
   auto gauges = std::make_shared<session_gauges>(open_account(given));
 
   link_options to_node;
@@ -374,15 +373,11 @@ int run(const options& given) {
     spdlog::debug("{}: sandbox: {}", name, sandbox.text());
   }
   // From here on the devices are open, so no session waits for that.
-  std::optional<preparation_desk> desk;
-  if (own.next)
-    desk.emplace(listener->get(), own.session, own.next.token, *exec);
+  preparation_desk desk{listener->get(), own.session, own.next.token, *exec};
   auto orders = read_orders(given.pgpus.size());
-  unique_fd contents;
-  if (desk) {
-    desk->end();
-    contents = desk->take_contents();
-  }
+  desk.end();
+  auto contents = desk.take_contents();
+  auto lent = desk.take_lent();
   if (!orders) {
     spdlog::error("{}: no orders on standard input. Do not start a worker by "
                   "hand: its node starts it.",
@@ -406,6 +401,8 @@ int run(const options& given) {
   };
   if (contents)
     serving.contents = std::make_shared<const unique_fd>(std::move(contents));
+  if (lent.parcel)
+    serving.lent = std::make_shared<const lent_parcel>(std::move(lent));
   if (given.device == "nvidia" && device::nvidia_can_checkpoint())
     serving.gpu_mover = gpu_move_process("/proc/self/exe");
   serving.mapped_busy_poll = polling->limits(serving.mapped_busy_poll.longest);

@@ -95,8 +95,15 @@ struct DataHead {
     # worker -> prepared worker of its session: that one's token. With it comes
     # a file that describes the session's objects without their contents.
     prepared @21 :Text;
-    # prepared worker -> worker: the modules of that file are prepared, or the
-    # text says why not.
+    # prepared worker -> worker: the objects of that file exist here, with
+    # variables at the same addresses, or the text says why not all of them do.
+    unlike @25 :Text;
+    # prepared worker -> worker, in place of `prepared`: variables lie elsewhere
+    # here, for this reason, so the session cannot continue here.
+    lent @26 :UInt64;
+    # worker -> prepared worker that has made the objects: the state at this
+    # position lends its memory. With it comes a parcel of the descriptors, which
+    # cannot travel by way of a client elsewhere.
 
     # under Wire.Divergence.snapshot
     coverWanted @22 :UInt64;
@@ -132,7 +139,9 @@ struct Checkpoint {
   # whole process.
   next @6 :Wire.NextWorker;
   # The prepared worker on this host that will serve the session, or none. The
-  # worker has it prepare the session's modules before it stops.
+  # worker has it make the session's objects before it stops.
+  mayLeave @7 :Bool;
+  # With goOn: leave at once where the memory can be handed to the next worker.
 }
 struct Checkpointing {
   order @0 :UInt64;
@@ -171,6 +180,8 @@ struct Checkpointed {
   delayedNs @7 :UInt64;
   # How long the threads that copied waited for a processor of the worker's
   # host. Others have waited about as long for them.
+  leaves @8 :Bool;
+  # Whether the session leaves with this state, as mayLeave permits.
 }
 struct Differs {
   calls @0 :List(UInt64);

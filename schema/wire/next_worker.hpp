@@ -12,7 +12,7 @@ namespace vgpu {
 /// host tells what it can do in advance.
 struct next_worker {
   /// Holds the name of its abstract Unix socket. Empty: there is no such
-  /// worker, or it can do nothing in advance.
+  /// worker.
   std::string socket{};
   /// Holds the secret by which it recognises the present worker.
   std::uint64_t token = 0;

@@ -7,9 +7,10 @@
 #include "actors/worker/execute/dispatch_order.hpp"
 #include "actors/worker/execute/memory_lending.hpp"
 #include "actors/worker/execute/state_capture.hpp"
-#include "actors/worker/execute/state_preparation.hpp"
+#include "actors/worker/execute/state_objects.hpp"
 #include "actors/worker/execute/state_restore.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -290,6 +291,13 @@ void executor::inject(std::size_t device, injected_fault what) {
 
 // -- states -------------------------------------------------------------------
 
+/// Executes a state's calls out of the session's turns.
+std::function<status(const record&)> executor::performer() {
+  return [this](const record& what) {
+    return perform(what, nullptr, false).outcome;
+  };
+}
+
 status executor::may_checkpoint_process() const {
   return vgpu::may_checkpoint_process(objects_);
 }
@@ -332,10 +340,11 @@ status executor::dry_run(int file) {
   // The next worker has the largest quota that the session ever had. This
   // process got the one that its worker began with.
   allow(std::numeric_limits<std::uint64_t>::max());
-  state_restore it{objects_, std::move(*from), [this](const record& what) {
-                     return perform(what, nullptr, false).outcome;
-                   }};
-  return it.dry_run();
+  state_objects all{objects_, *from, performer()};
+  auto ok = all.images();
+  if (ok)
+    ok = all.make_without_memory();
+  return ok ? all.compare_variables() : ok;
 }
 
 result<std::shared_ptr<state_capture>> executor::begin_description(int file) {
@@ -344,42 +353,63 @@ result<std::shared_ptr<state_capture>> executor::begin_description(int file) {
   return std::make_shared<state_capture>(objects_, file, false);
 }
 
-bool executor::can_prepare() const {
-  return vgpu::can_prepare(objects_);
-}
-
-status executor::prepare(int file, const std::atomic<bool>& stop) {
+executor::preparation executor::prepare(int file,
+                                        const std::atomic<bool>& stop) {
   auto from = state_reader::open(file);
-  return from ? state_preparation{objects_, std::move(*from), stop}.run()
-              : from.why();
+  if (!from)
+    return {from.why(), {}};
+  auto before = std::exchange(objects_.sink, std::make_shared<unheard>());
+  awaits_state_ = true;
+  state_objects all{objects_, *from, performer()};
+  auto ok = all.images();
+  if (ok)
+    ok = all.make_ahead(stop);
+  objects_.sink = std::move(before);
+  if (!ok)
+    return {ok, {}};
+  return {{}, all.compare_variables()};
 }
 
-device::preparation_unit::counts executor::forget_prepared() {
-  return vgpu::forget_prepared(objects_);
-}
-
-result<std::uint64_t> executor::restore(int file, bool adopt,
-                                        std::vector<unique_fd> lent) {
+result<std::uint64_t> executor::restore(int file, restore_terms how) {
   auto from = state_reader::open(file);
   if (!from)
     return from.why();
   auto before = std::exchange(objects_.sink, std::make_shared<unheard>());
-  state_restore it{objects_, std::move(*from), [this](const record& what) {
-                     return perform(what, nullptr, false).outcome;
-                   }};
-  if (adopt && lies_in_memory(file))
+  state_restore it{objects_, std::move(*from), performer()};
+  if (how.adopt && lies_in_memory(file))
     it.adopt_from(file);
-  it.take_lent(std::move(lent));
+  it.take_lent(std::move(how.lent));
   auto ok = it.run();
   objects_.sink = std::move(before);
   if (!ok)
     return ok.why();
+  awaits_state_ = false;
+  if (how.snapshots)
+    note_restored(it.restored());
   objects_.restored_at = objects_.position;
   // The state named the addresses of variables, and they are the same here.
   objects_.tried_until = objects_.position;
   // Only a snapshot covers what was done before.
   objects_.cover.note_varying(objects_.position);
   return objects_.position;
+}
+
+bool executor::adopts_files() const {
+  return std::ranges::any_of(
+      objects_.devices, [](auto& slot) { return slot.can.file != nullptr; });
+}
+
+/// Marks the moment from which changes count.
+void executor::note_restored(const std::vector<state_chunk>& contents) {
+  std::vector<std::uint64_t> marks;
+  for (auto& slot : objects_.devices) {
+    auto mark = slot.can.change != nullptr ? slot.can.change->mark()
+                                           : result<std::uint64_t>{fault{}};
+    if (!mark)
+      return; // the next snapshots copy everything
+    marks.push_back(*mark);
+  }
+  copier_.note_restored(contents, std::move(marks));
 }
 
 } // namespace vgpu

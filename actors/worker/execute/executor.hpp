@@ -18,6 +18,18 @@ namespace vgpu {
 struct dispatch_context;
 class state_capture;
 
+/// Says how a state is restored.
+struct restore_terms {
+  /// Says that nobody else needs the file, so that its pages may become the
+  /// session's memory, unchecked.
+  bool adopt = false;
+  /// Says that the session has snapshots, and that the next ones may be
+  /// written over those of a former worker.
+  bool snapshots = false;
+  /// Holds the memory that comes with the state, which is copied.
+  std::vector<unique_fd> lent{};
+};
+
 /// Executes one session's calls. It owns the session's objects
 /// (session_objects.hpp). One thread calls it, except for the members marked as
 /// thread-safe. Its devices run completions on their own threads.
@@ -188,11 +200,11 @@ public:
           std::vector<device::shared_descriptor>* lent = nullptr);
   /// Restores a state, and returns the position of the next call. Call it only
   /// before any call, and after host_mapped() or host_shadow(). After a fault
-  /// this executor is useless. `adopt` says that nobody else needs the file, so
-  /// that its pages may become the session's memory, unchecked. `lent` holds
-  /// the memory that comes with the state, which is copied.
-  result<std::uint64_t> restore(int file, bool adopt = false,
-                                std::vector<unique_fd> lent = {});
+  /// this executor is useless.
+  result<std::uint64_t> restore(int file, restore_terms how = {});
+  /// Returns whether restore() lets pages of a file become the session's
+  /// memory, where it may.
+  bool adopts_files() const;
   /// Returns whether a worker on these pGPUs of this host, one for each device,
   /// could use the session's memory in place.
   bool can_lend_to(std::span<const std::uint32_t> pgpus) const;
@@ -216,21 +228,28 @@ public:
   /// executor is useless afterwards.
   status dry_run(int file);
 
-  // -- modules that are compiled ahead (state_preparation.hpp) ----------------
+  // -- objects that are made ahead (state_objects.hpp) ------------------------
 
-  /// Returns whether a device can compile modules of a state before the state
-  /// comes.
-  bool can_prepare() const;
-  /// Has the devices compile the modules that the state in `file` loads. Call
-  /// it only before any call, and from no second thread. It ends soon after
-  /// `stop` is set, with a fault.
-  status prepare(int file, const std::atomic<bool>& stop);
-  /// Drops what was compiled ahead and is not loaded.
-  device::preparation_unit::counts forget_prepared();
+  /// Tells what prepare() has done.
+  struct preparation {
+    /// Is a fault where not all objects exist. The others are made when the
+    /// state is restored.
+    status made;
+    /// Is a fault where variables lie elsewhere. Then no state of the session
+    /// can be restored here.
+    status like;
+  };
+  /// Makes objects of the state in `file`, before the state that restore()
+  /// takes comes. Call it once, only before any call, and from no second
+  /// thread. It ends soon after `stop` is set.
+  preparation prepare(int file, const std::atomic<bool>& stop);
+  /// Returns whether objects were made for a state that has not come. Then
+  /// nothing but restore() is of use.
+  bool awaits_state() const noexcept { return awaits_state_; }
   /// Begins to describe the objects, as capture_for_dry_run() does, for another
   /// process to prepare(). The file must outlive the description.
   result<std::shared_ptr<state_capture>> begin_description(int file);
-  /// Returns whether the program sent images, of which modules may be loaded.
+  /// Returns whether the program sent images, whose modules take long to load.
   bool has_images() const noexcept { return !objects_.images.empty(); }
 
   // -- a state that is copied ahead (state_copier.hpp) ------------------------
@@ -267,6 +286,8 @@ private:
   void perform(const Call& x, dispatch_context& on, bool in_turn,
                performed& out);
 
+  std::function<status(const record&)> performer();
+  void note_restored(const std::vector<state_chunk>& contents);
   bool needs_cover(const dispatch_context& on, device_address at) const;
   bool ends_by_itself() const;
   /// Deals with a call that failed after the program had gone on.
@@ -276,6 +297,7 @@ private:
   state_copier copier_{objects_};
   std::uint64_t quota_ = 0;
   bool lacks_cover_ = false;
+  bool awaits_state_ = false;
   /// Tells whether the device had no memory for an object of the program.
   bool refused_late_ = false;
   std::function<void(device::device&, std::uint64_t)> tell_quota_;

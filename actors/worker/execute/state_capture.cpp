@@ -199,42 +199,57 @@ status state_capture::device_memory(device_slot& slot) {
   return write_batch(*slot.device, index_.memory);
 }
 
-/// Copies many small ranges, as modules' variables are. The device has a base,
-/// so it has a change unit.
+/// Reads many small ranges, as modules' variables are. The device has a base,
+/// so it has a change unit. What fits into one batch is written by finish(),
+/// when calls are executed again.
 status state_capture::memory_together(device_slot& slot,
                                       const memory_ranges& all) {
   // Nothing below notices that the work before ended in an error.
   if (auto ok = wait_for(*slot.device, "the work before a state"); !ok)
     return ok;
-  allocate_room();
-  std::vector<device::peeked> pieces;
+  std::vector<range> todo;
+  std::size_t bytes = 0;
   auto add = [&](auto at, auto size) -> status {
-    if (used_ + size > state_batch_bytes)
-      if (auto ok = write_together(slot, pieces); !ok)
+    if (bytes + size > state_batch_bytes) {
+      if (auto ok = read_together(slot, std::exchange(todo, {}), bytes); !ok)
         return ok;
-    pieces.push_back({at, {room_.get() + used_, size}, {}});
-    used_ += size;
+      bytes = 0;
+    }
+    todo.push_back({at, size});
+    bytes += size;
     return {};
   };
-  for (auto& [address, bytes] : all)
-    if (auto ok = each_piece(address, bytes, add); !ok)
+  for (auto& [address, size] : all)
+    if (auto ok = each_piece(address, size, add); !ok)
       return ok;
-  return write_together(slot, pieces);
+  return read_together(slot, todo, bytes);
 }
 
-status state_capture::write_together(device_slot& slot,
-                                     std::vector<device::peeked>& pieces) {
-  slot.can.change->read_at_rest(pieces);
-  for (auto& x : pieces) {
+status state_capture::read_together(device_slot& slot,
+                                    const std::vector<range>& what,
+                                    std::size_t bytes) {
+  if (auto ok = write_seen(); !ok)
+    return ok;
+  seen_room_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  auto* at = seen_room_.get();
+  for (auto& x : what) {
+    seen_.push_back({x.address, {at, x.bytes}, {}});
+    at += x.bytes;
+  }
+  slot.can.change->read_at_rest(seen_);
+  for (auto& x : seen_)
     if (!x.outcome)
       return x.outcome;
+  return {};
+}
+
+status state_capture::write_seen() {
+  for (auto& x : std::exchange(seen_, {})) {
     auto chunk = to_.add(x.from, x.into);
     if (!chunk)
       return chunk.why();
     index_.memory.push_back(*chunk);
   }
-  pieces.clear();
-  used_ = 0;
   return {};
 }
 
@@ -323,13 +338,15 @@ status state_capture::describe() {
     ok = host_memory();
   spdlog::debug("{} calls and {} pieces outside of what is copied ahead were "
                 "described in {} us",
-                index_.living.size(), index_.memory.size(),
+                index_.living.size(), seen_.size(),
                 (std::chrono::steady_clock::now() - began) /
                     std::chrono::microseconds{1});
   return ok;
 }
 
 result<std::uint64_t> state_capture::finish() {
+  if (auto ok = write_seen(); !ok)
+    return ok.why();
   if (base_ != nullptr) {
     std::vector<state_chunk> all;
     all.reserve(base_->pieces().size() + index_.memory.size());

@@ -60,12 +60,19 @@ private:
     std::span<std::byte> bytes;
   };
 
+  struct range {
+    std::uint64_t address;
+    std::uint64_t bytes;
+  };
+
   void objects();
   status images();
   void allocate_room();
   status device_memory(device_slot& slot);
   status memory_together(device_slot& slot, const memory_ranges& all);
-  status write_together(device_slot& slot, std::vector<device::peeked>& pieces);
+  status read_together(device_slot& slot, const std::vector<range>& what,
+                       std::size_t bytes);
+  status write_seen();
   status placed_memory(device_slot& slot);
   status host_memory();
   status events(device_slot& slot);
@@ -82,6 +89,9 @@ private:
   std::unique_ptr<std::byte[]> room_{};
   std::size_t used_ = 0;
   std::vector<piece> batch_{};
+  /// Hold what read_together() read last, until it is written.
+  std::unique_ptr<std::byte[]> seen_room_{};
+  std::vector<device::peeked> seen_{};
   /// Holds the image that images_on() is writing.
   std::optional<state_image> image_{};
   std::set<call::digest> written_images_{};

@@ -16,43 +16,6 @@ namespace vgpu {
 
 namespace {
 
-fault contradiction(const std::string& what) {
-  return cuda_fault(CUDA_ERROR_INVALID_VALUE,
-                    "a vGPU's state contradicts itself: " + what +
-                        "; it cannot be used");
-}
-
-/// Refuses a call that a state cannot have. A state consists of the calls that
-/// living_calls keeps.
-status check_kept(std::uint64_t number, std::span<const std::uint64_t> words) {
-  auto kept = false;
-  auto look = [&]<class Call>(const Call&, std::uint8_t) {
-    kept = living_calls::keeps<Call>();
-  };
-  if (auto ok = call::decode(words, look); !ok)
-    return ok;
-  if (!kept)
-    return contradiction("call " + std::to_string(number) +
-                         " leaves nothing behind");
-  return {};
-}
-
-/// Returns whether a call makes memory. The program chose the memory's
-/// addresses; only the other objects decide where a driver puts variables.
-bool makes_memory(std::span<const std::uint64_t> words) {
-  auto memory = false;
-  (void)call::decode(words, [&]<class Call>(const Call&, std::uint8_t) {
-    using call::number;
-    memory =
-        Call::id == number::mem_alloc || Call::id == number::host_alloc ||
-        Call::id == number::memory_create || Call::id == number::memory_map ||
-        Call::id == number::memory_access || Call::id == number::host_map ||
-        Call::id == number::condition_words ||
-        Call::id == number::texture_create || Call::id == number::texture_known;
-  });
-  return memory;
-}
-
 bool lies_in(const memory_ranges& ranges, const state_chunk& x) {
   auto next = ranges.upper_bound(x.address);
   if (next == ranges.begin())
@@ -73,72 +36,6 @@ bool begins_in_array(const vgpu_state& state, device_address x) {
 }
 
 } // namespace
-
-// -- objects ------------------------------------------------------------------
-
-status state_restore::images() {
-  for (auto& x : index().images) {
-    if (!session_.image_sizes.restore(x.digest, x.bytes))
-      return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
-                        "the images of a state take too much memory");
-    std::vector<std::byte> bytes(x.bytes);
-    for (auto& part : x.chunks)
-      if (auto ok = from_.read(
-              part, std::span{bytes}.subspan(part.address, part.bytes));
-          !ok)
-        return ok;
-    // The last parts may still come. Then the digest is checked.
-    session_.images.insert_or_assign(x.digest, std::move(bytes));
-  }
-  return {};
-}
-
-status state_restore::objects(bool memory_too) {
-  for (auto& [number, words] : index().living) {
-    if (auto ok = check_kept(number, words); !ok)
-      return ok;
-    if (!memory_too && makes_memory(words))
-      continue;
-    record what{.call = {number},
-                .end = number,
-                .slot = 0,
-                .message = words,
-                .payload = {}};
-    if (auto ok = perform_(what); !ok)
-      return ok.why().reworded("call " + std::to_string(number) +
-                               " cannot be repeated here: " + ok.why().what);
-  }
-  return {};
-}
-
-status state_restore::variables() {
-  for (auto& x : index().globals)
-    if (auto ok = variable(x); !ok)
-      return ok;
-  return {};
-}
-
-/// Checks that a variable has the same address. Programs may have stored
-/// variables' addresses anywhere.
-status state_restore::variable(const state_global& x) {
-  if (x.device >= session_.devices.size() ||
-      !session_.devices[x.device].state.audit(call::live<module_id>{x.module}))
-    return contradiction("a variable of a module that is not there");
-  auto& there = session_.devices[x.device].state.module(x.module).globals;
-  auto found = std::find_if(there.begin(), there.end(),
-                            [&](auto& y) { return y.name == x.name; });
-  if (found == there.end() || found->bytes != x.bytes)
-    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
-                      "variable " + x.name + " of the program has " +
-                          std::to_string(x.bytes) +
-                          " bytes, and is missing or has another size here");
-  if (found->address != x.address)
-    return cuda_fault(CUDA_ERROR_NOT_SUPPORTED,
-                      "variable " + x.name + " of the program lies at " +
-                          hex_of(x.address) + ", and this device puts it at " +
-                          hex_of(found->address));
-  return {};
-}
 
 // -- memory -------------------------------------------------------------------
 
@@ -330,26 +227,15 @@ status state_restore::contents() {
 
 // -- the whole state ----------------------------------------------------------
 
-status state_restore::check_devices() const {
-  if (index().devices == session_.devices.size())
-    return {};
-  return cuda_fault(CUDA_ERROR_INVALID_DEVICE,
-                    "a vGPU's state is of " + std::to_string(index().devices) +
-                        " devices, and here are " +
-                        std::to_string(session_.devices.size()));
-}
-
 status state_restore::run() {
   using clock = std::chrono::steady_clock;
   auto began = clock::now();
-  auto ok = check_devices();
-  if (ok)
-    ok = images();
+  auto ok = objects_.images();
   auto has_images = clock::now();
   if (ok)
-    ok = objects(true);
+    ok = objects_.make_all();
   if (ok)
-    ok = variables();
+    ok = objects_.compare_variables();
   auto has_objects = clock::now();
   if (ok)
     ok = contents();
@@ -361,21 +247,15 @@ status state_restore::run() {
                 (has_images - began) / milliseconds{1},
                 (has_objects - has_images) / milliseconds{1},
                 (clock::now() - has_objects) / milliseconds{1});
+  if (auto x = objects_.counted(); x.made_ahead != 0)
+    spdlog::info("of {} objects besides memory, {} were made ahead", x.all,
+                 x.made_ahead);
   if (has_host_memory_)
     session_.host.zero_copy()->restored();
   session_.output->restore(index().consoles);
   session_.position = index().position;
   session_.calls = index().calls;
   return {};
-}
-
-status state_restore::dry_run() {
-  auto ok = check_devices();
-  if (ok)
-    ok = images();
-  if (ok)
-    ok = objects(false);
-  return ok ? variables() : ok;
 }
 
 } // namespace vgpu

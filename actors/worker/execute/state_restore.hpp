@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/state/state_file.hpp"
+#include "actors/worker/execute/state_objects.hpp"
 #include "actors/worker/session/session_objects.hpp"
 
 #include <cstdint>
@@ -15,17 +16,17 @@
 
 namespace vgpu {
 
-/// Restores a state in a session that has nothing yet. Each object restores one
-/// state. The program may have been able to write the state, so everything in
-/// it is checked.
+/// Restores a state in a session that has nothing yet but objects that were
+/// made ahead. Each object restores one state. The program may have been able
+/// to write the state, so everything in it is checked.
 class state_restore {
 public:
-  /// Executes one of the calls that make the session's objects.
-  using performer = std::function<status(const record&)>;
-
-  state_restore(session_objects& session, state_reader from, performer perform)
+  state_restore(session_objects& session, state_reader from,
+                state_objects::performer perform)
       : session_(session), from_(std::move(from)),
-        perform_(std::move(perform)) {}
+        objects_(session, from_, std::move(perform)) {}
+  state_restore(const state_restore&) = delete;
+  state_restore& operator=(const state_restore&) = delete;
 
   /// Lets pages of this file, which nobody else needs, become the session's
   /// memory.
@@ -35,9 +36,8 @@ public:
 
   /// Restores everything, and takes the session to the state's position.
   status run();
-  /// Makes the objects without contents, and compares the addresses of
-  /// variables.
-  status dry_run();
+  /// Returns what the state has of the session's memory.
+  const std::vector<state_chunk>& restored() const { return index().memory; }
 
 private:
   /// Says to which device a chunk's memory belongs, and whether that memory is
@@ -48,11 +48,6 @@ private:
   };
 
   const state_index& index() const { return from_.index(); }
-  status check_devices() const;
-  status images();
-  status objects(bool memory_too);
-  status variables();
-  status variable(const state_global& x);
   status contents();
   status memory();
   status chunk(const state_chunk& x);
@@ -68,7 +63,7 @@ private:
 
   session_objects& session_;
   state_reader from_;
-  performer perform_;
+  state_objects objects_;
   int adopted_ = -1; // -1: the file's pages may not become memory
   std::vector<unique_fd> lent_{};
   std::uint64_t under_way_ = 0; // bytes

@@ -44,6 +44,8 @@ public:
   /// Forgets everything but the last snapshot.
   void forget();
 
+  /// Takes a file with the last snapshot, as it was restored.
+  void keep_snapshot(unique_fd file) noexcept { kept_ = std::move(file); }
   bool keeps_snapshot() const noexcept { return static_cast<bool>(kept_); }
   void drop_snapshot() noexcept { kept_ = unique_fd{}; }
 

@@ -47,8 +47,8 @@ namespace vgpu {
 /// 12 The session must continue before the memory was released: it is recalled,
 ///    and 9 follows as soon as it is released.
 /// 13 The driver cannot release the memory, and has changed nothing.
-/// 14 The next worker is prepared on this host, and compiles modules. Whatever
-///    its answer is, 1, 2 or 3 follows.
+/// 14 The next worker is prepared on this host, and makes objects. 1, 2 or 3
+///    follows, unless variables lie elsewhere there.
 /// 15 The file has everything.
 ///
 /// From preparing, dry_run, copying, stopping, settling and completing the

@@ -6,6 +6,7 @@
 
 #include <poll.h>
 
+#include <array>
 #include <cerrno>
 #include <mutex>
 #include <optional>
@@ -19,12 +20,12 @@ namespace vgpu {
 namespace {
 
 /// Waits for the answer of the prepared worker on a thread of its own.
-class awaited_answer final : public helper {
+class awaited_answer final : public prepared_next {
 public:
-  awaited_answer(unique_fd socket, std::function<void()> ring,
-                 std::chrono::milliseconds within)
-      : socket_(std::move(socket)), ring_(std::move(ring)), within_(within),
-        thread_([this] { wait(); }) {}
+  awaited_answer(unique_fd socket, session_id session,
+                 std::function<void()> ring, std::chrono::milliseconds within)
+      : socket_(std::move(socket)), session_(session), ring_(std::move(ring)),
+        within_(within), thread_([this] { wait(); }) {}
 
   ~awaited_answer() override {
     stop_.ring();
@@ -34,6 +35,11 @@ public:
   std::optional<status> outcome() override {
     std::lock_guard guard{lock_};
     return outcome_;
+  }
+
+  status lend(std::uint64_t position, int parcel) override {
+    auto words = data::encode({session_, epoch{}, data::lent{position}});
+    return send_packet(socket_.get(), words, std::array{parcel});
   }
 
 private:
@@ -67,10 +73,13 @@ private:
     if (!in || (*in)->closed)
       return fault{fault_kind::lost, "it is gone"};
     auto head = data::decode((*in)->words);
-    auto* x = head ? std::get_if<data::prepared>(&head->body) : nullptr;
-    if (x == nullptr)
-      return fault{fault_kind::corrupt, "it says something else"};
-    return x->why.empty() ? status{} : fault{fault_kind::internal, x->why};
+    if (!head)
+      return head.why();
+    if (auto* x = std::get_if<data::unlike>(&head->body))
+      return fault{fault_kind::unsupported, x->why};
+    if (auto* x = std::get_if<data::prepared>(&head->body))
+      return x->why.empty() ? status{} : fault{fault_kind::internal, x->why};
+    return fault{fault_kind::corrupt, "it says something else"};
   }
 
   void note(status outcome) {
@@ -82,6 +91,7 @@ private:
   }
 
   unique_fd socket_;
+  session_id session_;
   std::function<void()> ring_;
   std::chrono::milliseconds within_;
   doorbell stop_;
@@ -92,7 +102,7 @@ private:
 
 } // namespace
 
-result<std::unique_ptr<helper>>
+result<std::unique_ptr<prepared_next>>
 prepare_next_worker(const next_worker& to, session_id session,
                     preparation_files files, std::function<void()> ring,
                     std::chrono::milliseconds within) {
@@ -100,13 +110,13 @@ prepare_next_worker(const next_worker& to, session_id session,
   if (!socket)
     return socket.why();
   auto words = data::encode({session, epoch{}, data::prepare{to.token}});
-  std::vector<int> descriptors{files.modules};
+  std::vector<int> descriptors{files.objects};
   if (files.contents >= 0)
     descriptors.push_back(files.contents);
   if (auto ok = send_packet(socket->get(), words, descriptors); !ok)
     return ok.why();
-  return std::unique_ptr<helper>{std::make_unique<awaited_answer>(
-      std::move(*socket), std::move(ring), within)};
+  return std::unique_ptr<prepared_next>{std::make_unique<awaited_answer>(
+      std::move(*socket), session, std::move(ring), within)};
 }
 
 } // namespace vgpu

@@ -1,6 +1,5 @@
 #include "actors/worker/serve/preparation_desk.hpp"
 
-#include "actors/link/data_head.hpp"
 #include "actors/link/log.hpp"
 
 #include <poll.h>
@@ -27,7 +26,7 @@ void preparation_desk::end() {
   guests_.clear();
 }
 
-/// Serves until the modules of one session are compiled, or until end().
+/// Serves until the objects of one session exist, or until end().
 void preparation_desk::serve() {
   for (;;) {
     std::vector<pollfd> items{{stop_.fd(), POLLIN, 0}, {listener_, POLLIN, 0}};
@@ -54,15 +53,32 @@ void preparation_desk::accept_all() {
   }
 }
 
-/// Reads a guest's first message, and closes the connection after it. Returns
-/// whether it was from the session's worker.
+/// Reads a guest's first message, and closes the connection after it, unless it
+/// was from the session's worker. Returns whether it was.
 bool preparation_desk::read(unique_fd& guest) {
   auto in = receive_packet(guest.get());
   if (in && !*in)
     return false;
   auto done = in && !(*in)->closed && take(**in, guest.get());
-  guest = unique_fd{};
+  auto socket = std::exchange(guest, unique_fd{});
+  if (done)
+    present_ = std::move(socket);
   return done;
+}
+
+lent_parcel preparation_desk::take_lent() {
+  lent_parcel out;
+  // It was sent before the orders for this worker were given.
+  while (present_) {
+    auto in = receive_packet(present_.get());
+    if (!in || !*in || (*in)->closed)
+      break;
+    auto head = data::decode((*in)->words);
+    auto* x = head ? std::get_if<data::lent>(&head->body) : nullptr;
+    if (x != nullptr && (*in)->descriptors.size() == 1)
+      out = {x->position, std::move((*in)->descriptors[0])};
+  }
+  return out;
 }
 
 bool preparation_desk::take(packet& in, int guest) {
@@ -76,28 +92,36 @@ bool preparation_desk::take(packet& in, int guest) {
   }
   if (in.descriptors.size() > 1)
     contents_ = std::move(in.descriptors[1]);
-  auto why = prepare(in.descriptors[0].get());
-  if (why.empty())
-    spdlog::info("session {}: its modules are compiled, while its present "
-                 "worker executes calls",
-                 session_.value);
-  else
-    spdlog::info("session {}: not all of its modules are compiled ahead: {}",
-                 session_.value, why);
-  (void)send_packet(
-      guest, data::encode({session_, epoch{}, data::prepared{std::move(why)}}),
-      {});
+  auto outcome = prepare(in.descriptors[0].get());
+  (void)send_packet(guest,
+                    data::encode({session_, epoch{}, std::move(outcome)}), {});
   return true;
 }
 
-/// Returns why not all modules were compiled, or an empty text.
-std::string preparation_desk::prepare(int file) {
+/// Returns the answer.
+data::body preparation_desk::prepare(int file) {
+  executor::preparation done;
   try {
-    auto ok = exec_.prepare(file, stops_);
-    return ok ? "" : ok.why().what;
+    done = exec_.prepare(file, stops_);
   } catch (const std::exception& why) { // there is too little memory
-    return why.what();
+    done.made = fault{fault_kind::exhausted, why.what()};
   }
+  if (!done.like) {
+    auto& why = done.like.why().what;
+    spdlog::warn("session {}: it cannot continue here: {}", session_.value,
+                 why);
+    return data::unlike{why};
+  }
+  if (!done.made) {
+    auto& why = done.made.why().what;
+    spdlog::info("session {}: not all of its objects are made ahead: {}",
+                 session_.value, why);
+    return data::prepared{why};
+  }
+  spdlog::info("session {}: its objects exist, while its present worker "
+               "executes calls",
+               session_.value);
+  return data::prepared{};
 }
 
 } // namespace vgpu

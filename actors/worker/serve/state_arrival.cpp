@@ -8,11 +8,21 @@
 
 namespace vgpu {
 
-status state_arrival::restore(packet& hello, bool adopt) {
+namespace {
+
+restore_terms terms_of(const data::attach& by, bool adopt) {
+  auto snapshots = by.covered != 0 && by.covered != data::covered::everything;
+  return {.adopt = adopt, .snapshots = snapshots};
+}
+
+} // namespace
+
+status state_arrival::restore(packet& hello, const data::attach& by) {
+  auto how = terms_of(by, by.adopt);
   constexpr auto place = session_area::descriptor_count + 1;
   auto file = hello.descriptors[place].get();
   if (hello.descriptors.size() <= place + 1)
-    return restore(file, adopt);
+    return restore(file, std::move(how));
   auto state = state_reader::open(file);
   if (!state)
     return state.why();
@@ -20,18 +30,18 @@ status state_arrival::restore(packet& hello, bool adopt) {
                                  state->index().lent.size());
   if (!lent)
     return lent.why();
-  return restore(file, adopt, std::move(*lent));
+  how.lent = std::move(*lent);
+  return restore(file, std::move(how));
 }
 
-status state_arrival::restore(int file, bool adopt,
-                              std::vector<unique_fd> lent) {
+status state_arrival::restore(int file, restore_terms how) {
   if (!failure_.empty())
     return fault{fault_kind::internal, failure_};
   progress_.note();
   result<std::uint64_t> position = [&] {
     heartbeat_cover beating{heartbeats_};
     exec_.account().begin_recovery();
-    return exec_.restore(file, adopt, std::move(lent));
+    return exec_.restore(file, std::move(how));
   }();
   if (!position)
     return fail(position.why());
@@ -39,6 +49,15 @@ status state_arrival::restore(int file, bool adopt,
   forwarded_.skip_to(*position);
   restored_ = true;
   return {};
+}
+
+status state_arrival::come_without() {
+  if (!exec_.awaits_state())
+    return {};
+  return fail(
+      {fault_kind::missing,
+       "its objects were made for a state, and none comes; have another "
+       "worker serve it"});
 }
 
 unique_fd state_arrival::former_contents() const {
@@ -87,6 +106,34 @@ status state_arrival::store(const data::state_part& x, const parcel_ptr& in) {
   return ok;
 }
 
+status state_arrival::restore_arrived() {
+  auto lent = unpack_lent();
+  if (!lent)
+    return fail(lent.why());
+  // Nobody else has this file, so its pages may become the session's memory.
+  auto how = terms_of(by_, true);
+  how.lent = std::move(*lent);
+  auto ok = restore(inflow_->file(), std::move(how));
+  if (ok && !exec_.adopts_files())
+    file_ = duplicate_of(inflow_->file());
+  return ok;
+}
+
+/// Returns the memory that comes with the state, directly from the former
+/// worker.
+result<std::vector<unique_fd>> state_arrival::unpack_lent() const {
+  auto state = state_reader::open(inflow_->file());
+  if (!state)
+    return state.why();
+  auto& index = state->index();
+  if (index.lent.empty())
+    return std::vector<unique_fd>{};
+  if (!lent_ || !lent_->parcel || lent_->position != index.position)
+    return fault{fault_kind::missing,
+                 "the memory that it lends was handed to another worker"};
+  return unpack_descriptors(lent_->parcel.get(), index.lent.size());
+}
+
 std::optional<data::attach> state_arrival::take(const data::state_part& x,
                                                 const parcel_ptr& in) {
   if (!inflow_)
@@ -100,8 +147,7 @@ std::optional<data::attach> state_arrival::take(const data::state_part& x,
     ask();
     return std::nullopt;
   }
-  // Nobody else has this file, so its pages may become the session's memory.
-  auto done = restore(inflow_->file(), true);
+  auto done = restore_arrived();
   {
     heartbeat_cover beating{heartbeats_}; // freeing much memory takes a while
     auto came = inflow_->bytes();
@@ -110,6 +156,7 @@ std::optional<data::attach> state_arrival::take(const data::state_part& x,
                   identity_.session.value, came.travelled, came.copied);
     inflow_.reset();
     contents_.reset();
+    lent_.reset();
   }
   if (!done) {
     refuse(done.why());

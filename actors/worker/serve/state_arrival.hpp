@@ -7,10 +7,12 @@
 #include "actors/worker/execute/executor.hpp"
 #include "actors/worker/serve/forwarded_source.hpp"
 #include "actors/worker/serve/heartbeat_thread.hpp"
+#include "actors/worker/serve/lent_parcel.hpp"
 #include "actors/worker/serve/replay_progress.hpp"
 #include "actors/worker/serve/session_identity.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,10 +28,11 @@ class state_arrival {
 public:
   state_arrival(const session_identity& identity, executor& exec,
                 forwarded_source& forwarded, replay_progress& progress,
-                heartbeat_thread& heartbeats, shared_file contents)
+                heartbeat_thread& heartbeats, shared_file contents,
+                std::shared_ptr<const lent_parcel> lent)
       : identity_(identity), exec_(exec), forwarded_(forwarded),
         progress_(progress), heartbeats_(heartbeats),
-        contents_(std::move(contents)) {}
+        contents_(std::move(contents)), lent_(std::move(lent)) {}
 
   /// Returns whether an attaching client brings a state that is needed here.
   bool is_wanted(const data::attach& by) const noexcept {
@@ -37,15 +40,15 @@ public:
   }
   /// Returns whether a state was restored here.
   bool is_done() const noexcept { return restored_; }
+  /// Fails where objects were made here for a state, and none comes.
+  status come_without();
   /// Says why no state could be restored here; empty where none failed.
   const std::string& failure() const noexcept { return failure_; }
 
-  /// Restores the state that came with a client's first message. `adopt` says
-  /// that the worker may keep the state's file.
-  status restore(packet& hello, bool adopt);
-  /// Restores a state from its file. `adopt` is as above. `lent` holds the
-  /// memory that comes with the state.
-  status restore(int file, bool adopt, std::vector<unique_fd> lent = {});
+  /// Restores the state that came with a client's first message.
+  status restore(packet& hello, const data::attach& by);
+  /// Restores a state from its file.
+  status restore(int file, restore_terms how);
 
   /// Begins to request a state from a client elsewhere, or continues after its
   /// connection broke.
@@ -56,10 +59,15 @@ public:
   /// the session is restored.
   std::optional<data::attach> take(const data::state_part& x,
                                    const parcel_ptr& in);
+  /// Returns, once, the file of the state that take() has restored, where it
+  /// has not become the session's memory.
+  unique_fd take_file() noexcept { return std::move(file_); }
 
 private:
   void ask();
   status store(const data::state_part& x, const parcel_ptr& in);
+  status restore_arrived();
+  result<std::vector<unique_fd>> unpack_lent() const;
   unique_fd former_contents() const;
   fault fail(const fault& why);
   void refuse(const fault& why);
@@ -73,8 +81,11 @@ private:
   /// host. What is copied from there is compared with its hash first, since
   /// that worker may still write to the file.
   shared_file contents_;
+  /// Holds the memory that the former worker lends; may be null.
+  std::shared_ptr<const lent_parcel> lent_;
 
   std::optional<snapshot_inflow> inflow_;
+  unique_fd file_;
   data::attach by_; // the message of the client that has the state
   bool restored_ = false;
   std::string failure_;

@@ -5,6 +5,7 @@
 #include "actors/state/vgpu_actor.hpp"
 #include "actors/worker/serve/dry_run.hpp"
 #include "actors/worker/serve/helper.hpp"
+#include "actors/worker/serve/lent_parcel.hpp"
 #include "actors/worker/serve/next_preparation.hpp"
 #include "schema/base/busy_poll.hpp"
 #include "schema/base/ids.hpp"
@@ -37,12 +38,14 @@ struct vgpu_actor_options {
   /// Begins a dry run. Without it, a session with variables that a driver
   /// placed has no state.
   begin_dry_run dry_run;
-  /// Passes modules on to the session's next worker. Without it, that one
-  /// compiles them when it restores the state.
+  /// Passes objects on to the session's next worker. Without it, that one makes
+  /// them when it restores the state.
   begin_preparation preparation;
   /// Holds the file in which the session's former worker on this host kept a
   /// copy of its memory; may be null or empty.
   shared_file contents{};
+  /// Holds the memory that the former worker lends; may be null.
+  std::shared_ptr<const lent_parcel> lent{};
   /// Begins a release. Without it, a session that cannot be described cannot be
   /// suspended.
   begin_gpu_move gpu_mover;

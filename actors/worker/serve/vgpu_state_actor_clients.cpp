@@ -200,6 +200,8 @@ void vgpu_state_actor::on(const std::string& peer, const data::attach& x) {
     return forwarded_.send(peer, data::refused{"the token is not the lease's"});
   if (auto ok = exec_->host_shadow(); !ok)
     return forwarded_.send(peer, data::refused{ok.why().what});
+  if (!arrival_.is_wanted(x))
+    (void)arrival_.come_without();
   if (!arrival_.failure().empty())
     return forwarded_.send(peer, data::refused{arrival_.failure()});
   mapped_.drop_client();
@@ -226,11 +228,6 @@ void vgpu_state_actor::arrived() {
   if (step_ != session_step::arriving)
     return;
   step_ = session_step::between_calls;
-  // A replay loads its modules much later, if at all.
-  if (auto x = exec_->forget_prepared(); x.prepared != 0)
-    spdlog::info("session {}: of {} modules that were compiled ahead, {} were "
-                 "loaded so",
-                 options_.session.value, x.prepared, x.used);
 }
 
 void vgpu_state_actor::on(const std::string& peer, const data::join& x) {
@@ -260,8 +257,12 @@ void vgpu_state_actor::on(const data::calls& x, const parcel_ptr& in) {
 }
 
 void vgpu_state_actor::on(const data::state_part& x, const parcel_ptr& in) {
-  if (auto by = arrival_.take(x, in))
-    begin_replay(*by);
+  auto by = arrival_.take(x, in);
+  if (!by)
+    return;
+  if (auto file = arrival_.take_file())
+    checkpoint_.keep_restored(std::move(file));
+  begin_replay(*by);
 }
 
 } // namespace vgpu

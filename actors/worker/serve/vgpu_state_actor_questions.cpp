@@ -106,7 +106,9 @@ status vgpu_state_actor::adopt(packet& hello, const data::attach& x) {
   auto ok = mapped_.adopt(hello, restores, progress_.position());
   if (ok)
     mapped_.log()->files->opened_at(std::move(opener));
-  return ok && restores ? arrival_.restore(hello, x.adopt) : ok;
+  if (!ok)
+    return ok;
+  return restores ? arrival_.restore(hello, x) : arrival_.come_without();
 }
 
 /// Begins to take a state from a client elsewhere, in parts. Returns true where
@@ -130,7 +132,7 @@ status vgpu_state_actor::adopt(const shared_file& state, bool keeps_file) {
                  "no file came with the request; describe_vgpu returns one"};
   if (auto ok = exec_->host_shadow(); !ok)
     return ok;
-  return arrival_.restore(state->get(), keeps_file);
+  return arrival_.restore(state->get(), {.adopt = keeps_file});
 }
 
 // -- resume -------------------------------------------------------------------

@@ -23,10 +23,8 @@ void worker_checkpoint::begin(const data::checkpoint& x,
   wanted_ = x;
   files_.begin(std::move(files));
   // A whole state that leaves for good needs the room of the kept copies.
-  if (!uses_kept_file()) {
-    exec_.forget_copies();
-    files_.drop_snapshot();
-  }
+  if (!uses_kept_file())
+    drop_kept();
   if (!start_preparation())
     begin_state();
 }
@@ -36,19 +34,24 @@ void worker_checkpoint::go_on() {
     return restore_process();
   of_ = subject::state;
   phase_ = checkpoint_phase::running;
-  preparation_.reset();
+  next_.reset();
   description_.reset();
-  modules_ = unique_fd{};
+  objects_ = unique_fd{};
   dry_run_.reset();
   exec_.abandon_copy();
   settled_.reset();
   files_.forget();
   // The state is too large to keep for the next one. Unchanged contents are
   // then read again, but not sent.
-  if (files_.keeps_snapshot() && exec_.used_bytes() > wanted_.in_memory) {
-    exec_.forget_copies();
-    files_.drop_snapshot();
-  }
+  if (files_.keeps_snapshot() && exec_.used_bytes() > wanted_.in_memory)
+    drop_kept();
+}
+
+/// Forgets the last snapshot. Freeing its memory takes a while.
+void worker_checkpoint::drop_kept() {
+  heartbeat_cover beating{heartbeats_};
+  exec_.forget_copies();
+  files_.drop_snapshot();
 }
 
 void worker_checkpoint::look() {
@@ -70,7 +73,7 @@ void worker_checkpoint::look() {
 
 // -- preparing ----------------------------------------------------------------
 
-/// Has the session's next worker compile the modules, if it can. Calls are
+/// Has the session's next worker make the objects, if there is one. Calls are
 /// executed meanwhile.
 bool worker_checkpoint::start_preparation() {
   if (!begin_preparation_ || !wanted_.next || !exec_.has_images())
@@ -81,7 +84,7 @@ bool worker_checkpoint::start_preparation() {
   auto begun = exec_.begin_description(file->get());
   if (!begun)
     return false;
-  modules_ = std::move(*file);
+  objects_ = std::move(*file);
   description_ = std::move(*begun);
   phase_ = checkpoint_phase::preparing;
   tell(phase_told::copying);
@@ -89,20 +92,21 @@ bool worker_checkpoint::start_preparation() {
   return true;
 }
 
-/// Writes the next piece of what the next worker compiles. Images may be large,
+/// Writes the next piece of what the next worker makes. Images may be large,
 /// and calls are executed between two pieces.
-void worker_checkpoint::write_modules() {
+void worker_checkpoint::write_objects() {
   auto complete = description_->images_on();
   if (complete && !*complete)
     return ring_();
-  auto ok = complete ? pass_modules_on() : status{complete.why()};
+  auto ok = complete ? pass_objects_on() : status{complete.why()};
   description_.reset();
   if (!ok)
     end_preparation(ok);
 }
 
-status worker_checkpoint::pass_modules_on() {
+status worker_checkpoint::pass_objects_on() {
   progress_.note();
+  tried_ = progress_.position();
   auto written = [&] {
     heartbeat_cover beating{heartbeats_};
     return description_->run_for_dry_run();
@@ -114,28 +118,37 @@ status worker_checkpoint::pass_modules_on() {
                   exec_.copies_ahead() && choose_file();
   auto begun = begin_preparation_(
       wanted_.next, identity_.session,
-      {modules_.get(), contents ? files_.state() : -1}, ring_);
+      {objects_.get(), contents ? files_.state() : -1}, ring_);
   if (!begun)
     return begun.why();
-  preparation_ = std::move(*begun);
+  next_ = std::move(*begun);
   return {};
 }
 
 void worker_checkpoint::look_preparation() {
   if (description_)
-    return write_modules();
-  if (auto outcome = preparation_->outcome())
+    return write_objects();
+  if (auto outcome = next_->outcome())
     end_preparation(*outcome);
 }
 
 void worker_checkpoint::end_preparation(const status& how) {
+  objects_ = unique_fd{};
   if (!how)
-    spdlog::info("session {}: its next worker has not compiled all modules "
-                 "ahead: {}",
+    next_.reset();
+  if (how) // it was as good as a dry run
+    exec_.dry_run_done(tried_);
+  else if (how.why().kind == fault_kind::unsupported)
+    return refuse_unlike(how.why());
+  else
+    spdlog::info("session {}: its next worker has not made all objects ahead: "
+                 "{}",
                  identity_.session.value, how.why().what);
-  preparation_.reset();
-  modules_ = unique_fd{};
   begin_state();
+}
+
+void worker_checkpoint::refuse_unlike(const fault& why) {
+  refuse("its next worker would not be like this one: " + why.what);
 }
 
 // -- dry run ------------------------------------------------------------------
@@ -181,8 +194,7 @@ void worker_checkpoint::look_dry_run() {
   spdlog::info("session {}: a dry run took {} ms", identity_.session.value,
                (clock::now() - tried_at_) / 1ms);
   if (!*outcome)
-    return refuse("its next worker would not be like this one: " +
-                  outcome->why().what);
+    return refuse_unlike(outcome->why());
   exec_.dry_run_done(tried_);
   if (exec_.copies())
     phase_ = checkpoint_phase::copying; // a module was loaded meanwhile
@@ -192,9 +204,11 @@ void worker_checkpoint::look_dry_run() {
 
 // -- copying ------------------------------------------------------------------
 
-/// Returns whether the memory itself goes to the next worker.
+/// Returns whether the memory itself goes to the next worker: by way of a
+/// client of this host, or directly.
 bool worker_checkpoint::lends() const {
-  return client_.is_on_this_host() && exec_.can_lend_to(wanted_.lend_to);
+  return exec_.can_lend_to(wanted_.lend_to) &&
+         (client_.is_on_this_host() || next_ != nullptr);
 }
 
 void worker_checkpoint::begin_state() {
@@ -203,6 +217,8 @@ void worker_checkpoint::begin_state() {
   // Check this before anything stands still.
   if (auto ok = exec_.describable(); !ok)
     return refuse(ok.why().what);
+  if (wanted_.may_leave && lends())
+    wanted_.go_on = false;
   // Compressed contents have no fixed places, and lent memory is not copied.
   if (wanted_.compress || !exec_.copies_ahead() || lends())
     return stop_calls();
@@ -280,7 +296,8 @@ void worker_checkpoint::take_state() {
             .answers = client_.forwarded(),
             .pause_ns = static_cast<std::uint64_t>(pause.count()),
             .order = wanted_.order,
-            .on_disk = files_.is_on_disk()};
+            .on_disk = files_.is_on_disk(),
+            .leaves = wanted_.may_leave && !wanted_.go_on};
   // Until here the snapshot covers what was executed.
   if (is_ordered_by_client())
     client_.tell(progress_.now());
@@ -366,6 +383,10 @@ result<std::uint64_t> worker_checkpoint::write_lending() {
   auto parcel = pack_descriptors(numbers);
   if (!parcel)
     return parcel.why();
+  if (!client_.is_on_this_host()) {
+    auto passed = next_->lend(progress_.position(), parcel->get());
+    return passed ? bytes : passed.why();
+  }
   files_.lend(std::move(*parcel));
   return bytes;
 }

@@ -41,7 +41,7 @@ public:
     /// Begins a release. Without it, a session that cannot be described has no
     /// checkpoint.
     begin_gpu_move gpu_mover;
-    /// Passes modules on to the session's next worker; may be empty.
+    /// Passes objects on to the session's next worker; may be empty.
     begin_preparation preparation;
   };
 
@@ -72,6 +72,11 @@ public:
            (phase_ == checkpoint_phase::stopping && !exec_.may_stop());
   }
 
+  /// Takes the file of the state that was restored, into which the next
+  /// snapshot is written.
+  void keep_restored(unique_fd file) noexcept {
+    files_.keep_snapshot(std::move(file));
+  }
   /// Begins a checkpoint, unless one is under way. `files` are files of a
   /// client of this host, in memory and perhaps on a disk. Without any, the
   /// worker uses a file of its own.
@@ -107,18 +112,20 @@ private:
   bool is_ordered_by_client() const noexcept { return wanted_.order != 0; }
   /// Returns whether the state is written into the file that is kept for the
   /// next one: that of a snapshot, or of a state of which a client elsewhere
-  /// has most.
+  /// has most. A state that lends memory is small.
   bool uses_kept_file() const noexcept {
     return wanted_.go_on || (is_ordered_by_client() && !wanted_.compress &&
-                             !client_.is_on_this_host());
+                             !client_.is_on_this_host() && !wanted_.may_leave);
   }
   void tell(phase_told now);
   bool lends() const;
 
+  void drop_kept();
+
   // a state
   bool start_preparation();
-  void write_modules();
-  status pass_modules_on();
+  void write_objects();
+  status pass_objects_on();
   void look_preparation();
   void end_preparation(const status& how);
   void begin_state();
@@ -136,6 +143,7 @@ private:
   void complete_on();
   void hand_over(std::uint64_t bytes);
   void refuse(const std::string& why);
+  void refuse_unlike(const fault& why);
 
   // the process
   bool begin_process(const std::string& why);
@@ -162,15 +170,17 @@ private:
   /// Holds the order; meaningless while the session runs.
   data::checkpoint wanted_;
   checkpoint_files files_;
-  /// Hold what the next worker compiles, until it is written, and the answer
-  /// under way.
-  unique_fd modules_;
+  /// Hold what the next worker makes, until it is written, and the way to that
+  /// worker, until it has refused.
+  unique_fd objects_;
   std::shared_ptr<state_capture> description_;
-  std::unique_ptr<helper> preparation_;
-  /// Hold the dry run under way, and the position and time at which it began.
+  std::unique_ptr<prepared_next> next_;
+  /// Hold the dry run under way, and the time at which it began.
   std::unique_ptr<helper> dry_run_;
-  std::uint64_t tried_ = 0;
   clock::time_point tried_at_{};
+  /// Holds the position of the objects that another process makes to test where
+  /// variables lie.
+  std::uint64_t tried_ = 0;
   /// Tells whether the devices are idle.
   std::shared_ptr<std::atomic<bool>> settled_;
   /// Describes the state that was taken, before its file is complete.

@@ -23,7 +23,6 @@ device_capabilities device_capabilities::of(device::device& what) {
   query(out.tuning);
   query(out.file);
   query(out.trace);
-  query(out.preparation);
   query(out.meter);
   return out;
 }

@@ -13,7 +13,6 @@
 #include "devices/interface/file_unit.hpp"
 #include "devices/interface/memory_unit.hpp"
 #include "devices/interface/meter.hpp"
-#include "devices/interface/preparation_unit.hpp"
 #include "devices/interface/sharing_unit.hpp"
 #include "devices/interface/tensor_map_unit.hpp"
 #include "devices/interface/texture_unit.hpp"
@@ -46,7 +45,6 @@ struct device_capabilities {
   device::tuning_unit* tuning = nullptr;
   device::file_unit* file = nullptr;
   device::trace_unit* trace = nullptr;
-  device::preparation_unit* preparation = nullptr;
   const device::meter* meter = nullptr;
 
   /// Returns all capabilities of a device.

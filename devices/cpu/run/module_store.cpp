@@ -15,6 +15,15 @@
 
 namespace vgpu::device::cpu {
 
+/// Holds a module's text, the addresses of its variables, which lie in [begin,
+/// end), and its program, which is right for these addresses only.
+struct placed_code {
+  ptx::module source;
+  symbol_addresses addresses;
+  device_address begin = 0, end = 0;
+  std::shared_ptr<const program> code;
+};
+
 namespace {
 
 // A driver of CUDA 13.0 accepts PTX up to 9.0. cuDNN 9 contains PTX 9.1, for
@@ -221,61 +230,39 @@ auto compiling(const F& f) -> decltype(f()) {
   }
 }
 
-/// Gives the variables of a text their addresses.
+/// Gives the variables of a text their addresses, from `first` on.
 placed_code arrange(ptx::module source, const jit_settings& how,
-                    const module_store::frontier& at) {
+                    device_address first) {
   auto out = placed_code{};
   out.source = std::move(source);
-  auto first = at.next;
-  if (!at.has_heap && !at.has_home && wants_heap(out.source))
-    first = round_up(first, granule_bytes) + heap::default_bytes;
   out.begin = round_up(first, 256);
   place_given(out, how);
   place(out, out.begin);
   return out;
 }
 
-/// Drops what nobody needs once a text is lowered, because a tree is many times
-/// as large as its text.
-void drop_bodies(ptx::module& x) {
-  for (auto& f : x.functions) {
-    f.registers = {};
-    f.variables = {};
-    f.body = {};
-    f.labels = {};
-    f.target_lists = {};
-    f.prototypes = {};
-    f.scope_parent = {};
-  }
-}
-
 } // namespace
 
-module_store::frontier module_store::now() const noexcept {
-  return {next_, home_ != 0, heap_.placed()};
+/// Returns where the variables of a text may begin.
+device_address
+module_store::first_place(const ptx::module& source) const noexcept {
+  if (heap_.placed() || home_ != 0 || !wants_heap(source))
+    return next_;
+  return round_up(next_, granule_bytes) + heap::default_bytes;
 }
 
-result<loaded_module> module_store::compile(std::span<const std::byte> image,
-                                            std::span<const std::string> texts,
+result<loaded_module> module_store::compile(std::span<const std::string> texts,
                                             const jit_settings& how,
                                             unsigned target) {
   if (auto ok = check_options(how); !ok)
     return ok.why();
   return compiling([&]() -> result<loaded_module> {
-    auto x = placed_code{};
-    auto known = prepared_.take(image, how);
-    if (known)
-      x = arrange(std::move(known->source), how, now());
-    if (known && known->addresses == x.addresses) {
-      x.code = std::move(known->code);
-      prepared_.note_used();
-    } else {
-      auto source = parse_all(texts, target);
-      if (!source)
-        return source.why();
-      x = arrange(std::move(*source), how, now());
-      x.code = std::make_shared<const program>(lower(x.source, x.addresses));
-    }
+    auto source = parse_all(texts, target);
+    if (!source)
+      return source.why();
+    auto first = first_place(*source);
+    auto x = arrange(std::move(*source), how, first);
+    x.code = std::make_shared<const program>(lower(x.source, x.addresses));
     if (auto ok = back(x.begin, x.end); !ok)
       return ok.why();
     initialise(x);
@@ -310,40 +297,6 @@ module_store::finish(placed_code x, const jit_settings& how, unsigned target) {
       out.globals.push_back(
           {v.name, x.addresses.at(v.name), v.bytes, v.managed});
   return out;
-}
-
-// -- ahead of the loads ------------------------------------------------------
-
-status module_store::prepare(std::span<const std::byte> image,
-                             const jit_settings& how) {
-  if (auto ok = check_options(how); !ok)
-    return ok;
-  auto target = target_of(how, capability_);
-  if (!target)
-    return target.why();
-  auto texts = ptx_of(image, *target);
-  if (!texts || texts->empty())
-    return texts ? status{} : texts.why();
-  return compiling([&]() -> status {
-    auto source = parse_all(*texts, *target);
-    if (!source)
-      return source.why();
-    if (!ahead_)
-      ahead_ = now();
-    auto x = arrange(std::move(*source), how, *ahead_);
-    x.code = std::make_shared<const program>(lower(x.source, x.addresses));
-    drop_bodies(x.source);
-    if (wants_heap(x.source) && x.code->uses_heap)
-      ahead_->has_home = ahead_->has_heap = true;
-    ahead_->next = x.end;
-    prepared_.add(image, how, static_cast<compiled_code&&>(x));
-    return {};
-  });
-}
-
-preparation_unit::counts module_store::forget_prepared() {
-  ahead_.reset();
-  return prepared_.forget();
 }
 
 // -- the heap
@@ -460,7 +413,7 @@ result<module_info> module_store::load(module_id id,
     x.begin = x.end = next_;
     x.code = std::make_shared<const program>();
   } else {
-    auto got = compile(image, *texts, how, *target);
+    auto got = compile(*texts, how, *target);
     if (!got) {
       give_unused(next_, ~device_address{0}, false);
       return got.why();

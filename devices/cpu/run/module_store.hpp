@@ -5,7 +5,7 @@
 #include "devices/cpu/lower/program.hpp"
 #include "devices/cpu/memory/device_heap.hpp"
 #include "devices/cpu/memory/memory_map.hpp"
-#include "devices/cpu/run/prepared_code.hpp"
+#include "devices/cpu/ptx/ptx_ast.hpp"
 #include "devices/interface/device.hpp"
 
 #include <functional>
@@ -15,6 +15,8 @@
 #include <unordered_map>
 
 namespace vgpu::device::cpu {
+
+struct placed_code;
 
 /// Describes a kernel of a loaded module, with the attributes that were set on
 /// it.
@@ -37,13 +39,6 @@ struct loaded_module {
 /// before. One thread makes all calls.
 class module_store {
 public:
-  /// Says where the next module is placed, as far as the loads decide it.
-  struct frontier {
-    device_address next = 0;
-    bool has_home = false; // the place of the heap is known
-    bool has_heap = false; // the heap is placed
-  };
-
   /// Maps a granule of the window for variables, within the quota.
   using take_memory = std::function<status(device_address)>;
   /// Unmaps such a granule: at once, or, where it was used, after the work
@@ -71,10 +66,6 @@ public:
   result<std::string> check(std::span<const std::byte> image,
                             const jit_settings& how) const;
 
-  /// Implements device::preparation_unit.
-  status prepare(std::span<const std::byte> image, const jit_settings& how);
-  preparation_unit::counts forget_prepared();
-
   /// Forgets a module. Unmaps the granules that no module uses any more.
   status unload(module_id id);
 
@@ -100,9 +91,8 @@ public:
   loaded_kernel* find(module_id id, std::uint32_t kernel);
 
 private:
-  frontier now() const noexcept;
-  result<loaded_module> compile(std::span<const std::byte> image,
-                                std::span<const std::string> texts,
+  device_address first_place(const ptx::module& source) const noexcept;
+  result<loaded_module> compile(std::span<const std::string> texts,
                                 const jit_settings& how, unsigned target);
   result<loaded_module> finish(placed_code x, const jit_settings& how,
                                unsigned target);
@@ -128,10 +118,6 @@ private:
   std::unordered_map<module_id, loaded_module> modules_;
   /// Counts the modules that have variables in each granule.
   std::unordered_map<device_address, unsigned> granules_;
-  prepared_code prepared_;
-  /// Says where the next prepared module will be placed; unset: none is
-  /// prepared.
-  std::optional<frontier> ahead_;
 };
 
 } // namespace vgpu::device::cpu

@@ -135,6 +135,11 @@ struct world {
   begin_dry_run dry_run;
   begin_preparation preparation;
   shared_file former_contents;
+  /// Serves in the next worker; null: a new one.
+  std::unique_ptr<executor> ready;
+  std::shared_ptr<const lent_parcel> lent;
+  /// Makes the devices of workers; empty: make_device() chooses.
+  std::function<std::unique_ptr<device::device>()> own_device;
   begin_gpu_move gpu_mover;
   busy_poll_limits looks; // for the client as well
   /// The client's key, which workers admit. Unset: nobody has keys.
@@ -224,10 +229,16 @@ struct world {
     return out;
   }
 
-  running_worker start_worker(std::uint64_t epoch, bool same_host) {
+  std::unique_ptr<executor> make_executor() const {
     std::vector<std::unique_ptr<device::device>> devices;
     for (std::size_t i = 0; i < device_count; ++i)
-      devices.push_back(make_device());
+      devices.push_back(own_device ? own_device() : make_device());
+    return std::make_unique<executor>(std::move(devices), 1 << 30);
+  }
+
+  running_worker start_worker(std::uint64_t epoch, bool same_host) {
+    if (!ready)
+      ready = make_executor();
     auto name = "vgpu-test-" + std::to_string(::getpid()) + "-" +
                 std::to_string(epoch) + "-" + std::to_string(actors.size());
     link_options bind;
@@ -248,29 +259,30 @@ struct world {
                      same_host ? host_id() : other_host,
                      out.keys ? out.keys->open() : std::string{}};
     out.gauges = std::make_shared<session_gauges>();
-    out.actor = spawn_vgpu_actor(
-        system,
-        vgpu_actor_options{.vgpu = {1},
-                           .session = {1},
-                           .epoch = {epoch},
-                           .token = token,
-                           .endpoints = out.endpoints,
-                           .lease_term = lease_term,
-                           .longest_call = longest_call,
-                           .cover_within = cover_within,
-                           .dry_run = dry_run,
-                           .preparation = preparation,
-                           .contents = former_contents,
-                           .gpu_mover = gpu_mover,
-                           .mapped_busy_poll = looks,
-                           .forwarded_busy_poll = looks},
-        std::make_unique<executor>(std::move(devices), 1 << 30),
-        std::move(socket), std::move(*listen_abstract(name)), out.gauges,
-        [in = &in](const std::string& why, bool) {
-          std::lock_guard guard{in->lock};
-          in->ends.push_back(why);
-          in->changed.notify_all();
-        });
+    out.actor =
+        spawn_vgpu_actor(system,
+                         vgpu_actor_options{.vgpu = {1},
+                                            .session = {1},
+                                            .epoch = {epoch},
+                                            .token = token,
+                                            .endpoints = out.endpoints,
+                                            .lease_term = lease_term,
+                                            .longest_call = longest_call,
+                                            .cover_within = cover_within,
+                                            .dry_run = dry_run,
+                                            .preparation = preparation,
+                                            .contents = former_contents,
+                                            .lent = lent,
+                                            .gpu_mover = gpu_mover,
+                                            .mapped_busy_poll = looks,
+                                            .forwarded_busy_poll = looks},
+                         std::exchange(ready, nullptr), std::move(socket),
+                         std::move(*listen_abstract(name)), out.gauges,
+                         [in = &in](const std::string& why, bool) {
+                           std::lock_guard guard{in->lock};
+                           in->ends.push_back(why);
+                           in->changed.notify_all();
+                         });
     actors.push_back(caf::actor_cast<caf::strong_actor_ptr>(out.actor));
     return out;
   }
@@ -424,12 +436,14 @@ struct world {
 
   /// Orders the client to pause the session, for which a worker is prepared.
   void order_pause(std::uint64_t epoch, bool suspend = false,
-                   next_worker next = {}) {
+                   next_worker next = {},
+                   std::vector<std::uint32_t> lend_to = {}) {
     auto order = std::make_shared<control::pause_session>();
     order->session = {1};
     order->epoch = {epoch};
     order->suspend = suspend;
     order->next = std::move(next);
+    order->lend_to = std::move(lend_to);
     caf::anon_send(in.io, pause_order_ptr{order});
   }
 

@@ -110,9 +110,12 @@ struct a_session {
 
   /// Restores a state, and the memory lent with it, on another worker.
   void follow(int file, bool adopt, std::vector<unique_fd> lent = {}) {
+    follow(file, {.adopt = adopt, .lent = std::move(lent)});
+  }
+  void follow(int file, restore_terms how) {
     exec.reset();
     exec = fresh();
-    auto position = exec->restore(file, adopt, std::move(lent));
+    auto position = exec->restore(file, std::move(how));
     if (!position)
       BOOST_FAIL(position.why().what);
   }

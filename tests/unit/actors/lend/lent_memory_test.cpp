@@ -136,7 +136,7 @@ BOOST_FIXTURE_TEST_CASE(memory_of_another_size_is_refused, lending) {
   auto count = arrived().size();
   exec.reset();
   exec = fresh();
-  BOOST_TEST(!exec->restore(state.get(), false, some_files(count)).ok());
+  BOOST_TEST(!exec->restore(state.get(), {.lent = some_files(count)}).ok());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

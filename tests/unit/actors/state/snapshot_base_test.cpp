@@ -136,6 +136,111 @@ BOOST_AUTO_TEST_CASE(only_changed_pieces_are_written_again) {
   BOOST_TEST(it.word(7) == 777u);
 }
 
+BOOST_AUTO_TEST_CASE(variables_behind_the_pieces_are_not_taken_over) {
+  snapshot_base base{std::move(*make_state_memory())};
+  state_index former;
+  auto add = [&](device_address address, std::uint64_t offset) {
+    former.memory.push_back({.address = address,
+                             .bytes = static_cast<std::uint32_t>(chunk),
+                             .form = chunk_form::raw,
+                             .stored = static_cast<std::uint32_t>(chunk),
+                             .offset = offset});
+  };
+  add(first_window, chunk);
+  add(0x7000, 2 * chunk); // a variable, which lies there by chance
+  base.take_over(former, [](auto& x) -> std::optional<std::uint64_t> {
+    if (x.address < first_window)
+      return std::nullopt;
+    return 5;
+  });
+  BOOST_TEST(base.end() == 2 * chunk);
+  BOOST_REQUIRE(base.pieces().size() == 1u);
+  BOOST_TEST(base.pieces().at(first_window).mark == 5u);
+  BOOST_TEST(base.place(chunk) == 2 * chunk);
+}
+
+/// A session whose worker took two snapshots, of which another one restored the
+/// newest.
+struct followed : a_session {
+  unique_fd first = std::move(*make_state_memory());
+  unique_fd second = std::move(*make_state_memory());
+
+  followed() {
+    allocate(at, granules * granule_bytes);
+    for (auto i = 0u; i < granules - 1; ++i)
+      word(i) = i + 1; // the last one stays zero
+    take(first.get());
+    word(3) = 333;
+    word(4, 1) = 9;
+    take(second.get());
+    exec->forget_copies();
+    follow(second.get(), {.snapshots = true});
+  }
+  /// Takes a snapshot into `file`, and says whether this piece was written.
+  bool writes(const unique_fd& file, std::uint64_t granule) {
+    auto before = chunk_at(file.get(), at + granule * granule_bytes);
+    scribble(file.get(), before);
+    take(file.get());
+    auto now = chunk_at(file.get(), at + granule * granule_bytes);
+    BOOST_TEST(now.offset == before.offset);
+    auto written = reads(file.get(), now);
+    if (!written)
+      scribble(file.get(), now);
+    return written;
+  }
+};
+
+BOOST_FIXTURE_TEST_CASE(a_new_worker_writes_what_differs_from_a_former_ones,
+                        followed) {
+  word(7) = 777;
+  BOOST_TEST(!writes(first, 5));
+  // It differed from the state that was restored, or has changed since.
+  for (auto granule : {3, 4, 7})
+    BOOST_TEST(reads(first.get(),
+                     chunk_at(first.get(), at + granule * granule_bytes)));
+  auto wanted = memory();
+  BOOST_TEST(!writes(second, 5));
+  follow(first.get(), false);
+  BOOST_TEST((memory() == wanted));
+  follow(second.get(), false);
+  BOOST_TEST((memory() == wanted));
+}
+
+BOOST_FIXTURE_TEST_CASE(what_changed_before_the_first_snapshot_is_written,
+                        followed) {
+  word(5) = 555;
+  BOOST_TEST(writes(first, 5));
+  word(5) = 556;
+  BOOST_TEST(writes(second, 5));
+  follow(second.get(), false);
+  BOOST_TEST(word(5) == 556u);
+}
+
+BOOST_FIXTURE_TEST_CASE(memory_that_is_new_gets_places_of_its_own, followed) {
+  call_it(call::mem_free{.address = at, .bytes = granules * granule_bytes});
+  allocate(at, 2 * granules * granule_bytes);
+  for (auto i = 0u; i < 2 * granules; ++i)
+    word(i) = 1000 + i;
+  take(first.get());
+  auto wanted = memory(2 * granules * granule_bytes);
+  follow(first.get(), false);
+  BOOST_TEST((memory(2 * granules * granule_bytes) == wanted));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_damaged_file_gets_everything, followed) {
+  BOOST_REQUIRE(begin_state(first.get()).ok()); // without a head
+  take(first.get());
+  auto wanted = memory();
+  follow(first.get(), false);
+  BOOST_TEST((memory() == wanted));
+}
+
+BOOST_FIXTURE_TEST_CASE(a_worker_without_snapshots_writes_everything,
+                        followed) {
+  follow(second.get(), false);
+  BOOST_TEST(writes(first, 5));
+}
+
 BOOST_AUTO_TEST_CASE(an_unfinished_file_is_not_a_state) {
   a_session it;
   it.allocate(it.at, 4 * granule_bytes);

@@ -1,8 +1,7 @@
-// Modules that the next worker compiles while the session is still executed
+// Objects that the next worker makes while the session is still executed
 // elsewhere.
 #include "actors/state/state_file.hpp"
-#include "actors/worker/serve/preparation_desk.hpp"
-#include "tests/unit/actors/data_plane_fixture.hpp"
+#include "tests/unit/actors/prepared_worker.hpp"
 
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
@@ -14,76 +13,91 @@ namespace data_of = boost::unit_test::data;
 
 namespace {
 
-/// What the devices of prepared workers were told to compile.
-struct compilations {
+/// What the device of a prepared worker made and ended.
+struct acts {
   std::mutex lock;
   std::condition_variable changed;
-  std::vector<std::string> texts; // with the number of options
-  std::shared_ptr<gate> compiling = std::make_shared<gate>();
+  std::vector<std::string> texts; // of modules, with the number of options
+  std::vector<std::string> others;
+  std::shared_ptr<gate> loading = std::make_shared<gate>();
 
-  void note(std::string text) {
+  void load(std::string text) {
     std::lock_guard guard{lock};
     texts.push_back(std::move(text));
     changed.notify_all();
+  }
+  void note(const std::string& what, std::uint64_t id) {
+    std::lock_guard guard{lock};
+    others.push_back(what + " " + std::to_string(id));
   }
   bool wait(std::size_t count) {
     std::unique_lock guard{lock};
     return changed.wait_for(guard, patience,
                             [&] { return texts.size() >= count; });
   }
-  std::vector<std::string> all() {
+  std::vector<std::string> loaded() {
     std::lock_guard guard{lock};
     return texts;
   }
+  std::vector<std::string> all_others() {
+    std::lock_guard guard{lock};
+    return others;
+  }
 };
 
-class preparing_device final : public plain_device,
-                               public vgpu::device::preparation_unit {
+/// Tells what it does.
+class telling_device final : public plain_device {
 public:
-  explicit preparing_device(std::shared_ptr<compilations> to)
-      : to_(std::move(to)) {}
+  explicit telling_device(std::shared_ptr<acts> to) : to_(std::move(to)) {}
 
-  status prepare_module(std::span<const std::byte> image,
-                        const jit_settings& how) override {
+  result<vgpu::device::module_info>
+  load_module(module_id id, std::span<const std::byte> image,
+              const jit_settings& how) override {
     std::string text{reinterpret_cast<const char*>(image.data()), image.size()};
-    to_->note(text + std::to_string(how.options.size()));
-    to_->compiling->pass();
+    to_->load(text + std::to_string(how.options.size()));
+    to_->loading->pass();
     if (text == "wrong")
       return cuda_fault(CUDA_ERROR_INVALID_PTX, "it is wrong");
-    ++prepared_;
-    return {};
+    return plain_device::load_module(id, image, how);
   }
-  counts forget_prepared() override { return {prepared_, 0}; }
+  status create_stream(stream_id id, bool apart, int priority) override {
+    to_->note("stream", id.value);
+    return plain_device::create_stream(id, apart, priority);
+  }
+  status destroy_stream(stream_id id) override {
+    to_->note("no stream", id.value);
+    return plain_device::destroy_stream(id);
+  }
+  status create_event(event_id id, bool timing) override {
+    to_->note("event", id.value);
+    return plain_device::create_event(id, timing);
+  }
+  status destroy_event(event_id id) override {
+    to_->note("no event", id.value);
+    return plain_device::destroy_event(id);
+  }
 
 private:
-  std::shared_ptr<compilations> to_;
-  std::size_t prepared_ = 0;
+  std::shared_ptr<acts> to_;
 };
 
-/// A prepared worker, which waits for its orders.
+/// A prepared worker whose device tells what it does.
 struct prepared_worker_here {
-  std::shared_ptr<compilations> compiled = std::make_shared<compilations>();
-  next_worker next{"vgpu-test-next-" + std::to_string(::getpid()), 4711};
-  unique_fd listener = std::move(*listen_abstract(next.socket));
-  executor exec{device_of(compiled), 1 << 30};
-  std::optional<preparation_desk> desk;
+  std::shared_ptr<acts> done = std::make_shared<acts>();
+  telling_device* dev = new telling_device{done};
+  prepared_worker worker{std::unique_ptr<device::device>{dev}};
+  next_worker& next = worker.next;
+  unique_fd& listener = worker.listener;
+  std::unique_ptr<executor>& exec = worker.exec;
+  std::optional<preparation_desk>& desk = worker.desk;
 
-  prepared_worker_here() {
-    desk.emplace(listener.get(), session_id{1}, next.token, exec);
-  }
-  ~prepared_worker_here() { compiled->compiling->open(); }
-
-  static std::vector<std::unique_ptr<device::device>>
-  device_of(std::shared_ptr<compilations> to) {
-    std::vector<std::unique_ptr<device::device>> out;
-    out.push_back(std::make_unique<preparing_device>(std::move(to)));
-    return out;
-  }
+  ~prepared_worker_here() { done->loading->open(); }
+  std::unique_ptr<executor> ready() { return worker.ready(); }
 };
 
 struct preparations : world {
   prepared_worker_here target;
-  compilations& compiled = *target.compiled;
+  acts& done = *target.done;
 
   preparations() {
     preparation = [](auto& to, auto session, auto file, auto ring) {
@@ -120,13 +134,22 @@ struct preparations : world {
     lease(2, start_worker(2, true));
     BOOST_TEST(read_counter() == counted);
   }
+  /// Has the prepared worker serve the session in the second epoch.
+  void goes_on_there(const running_worker& first, bool same_host) {
+    kill(first);
+    ready = target.ready();
+    lease(2, start_worker(2, same_host));
+  }
+  void loaded_there(const std::vector<std::string>& wanted) {
+    BOOST_TEST(done.loaded() == wanted, boost::test_tools::per_element());
+  }
 
   /// Pauses the session, whose next worker is not as it should be.
   void pause_without(const next_worker& next) {
     auto first = begin(transport::automatic, true);
     order_pause(1, false, next);
     BOOST_TEST(paused(1) == "");
-    BOOST_TEST(compiled.all().empty());
+    BOOST_TEST(done.loaded().empty());
     goes_on_elsewhere(first, 0);
   }
 };
@@ -167,24 +190,56 @@ status outcome_of(const next_worker& to, std::uint64_t session, int file,
 
 } // namespace
 
-BOOST_AUTO_TEST_SUITE(preparations_of_modules)
+BOOST_AUTO_TEST_SUITE(objects_made_ahead)
 
-BOOST_DATA_TEST_CASE_F(preparations, calls_are_executed_while_modules_compile,
+BOOST_DATA_TEST_CASE_F(preparations, calls_are_executed_while_objects_are_made,
                        data_of::make(both), where) {
   auto first = begin(transport::automatic, where.same_host);
-  compiled.compiling->close();
+  done.loading->close();
   order_pause(1, false, target.next);
-  BOOST_TEST(compiled.wait(1));
+  BOOST_TEST(done.wait(1));
   add(3);
   BOOST_TEST(read_counter() == 3u);
-  compiled.compiling->open();
+  done.loading->open();
   BOOST_TEST(paused(1) == "");
-  BOOST_TEST(compiled.all() == std::vector<std::string>{"image0"},
-             boost::test_tools::per_element());
-  goes_on_elsewhere(first, 3);
+  loaded_there({"image0"});
+  goes_on_there(first, where.same_host);
+  BOOST_TEST(read_counter() == 3u);
+  loaded_there({"image0"}); // and not once more
 }
 
-BOOST_FIXTURE_TEST_CASE(modules_compile_in_the_order_of_their_loads,
+BOOST_DATA_TEST_CASE_F(preparations,
+                       what_ends_meanwhile_ends_in_the_next_worker_too,
+                       data_of::make(both), where) {
+  auto first = begin(transport::automatic, where.same_host);
+  for (auto id : {5, 6}) {
+    append(call::stream_create{{{std::uint64_t(id)}}, 1, 0});
+    append(call::event_create{{{std::uint64_t(id)}}, 1});
+  }
+  BOOST_TEST(read_counter() == 0u);
+  done.loading->close();
+  order_pause(1, false, target.next);
+  BOOST_TEST(done.wait(1));
+  append(call::stream_destroy{{{5}}});
+  append(call::event_destroy{{{6}}});
+  load_text("later", 8);
+  done.loading->open();
+  BOOST_TEST(paused(1) == "");
+  auto made = done.all_others();
+  for (auto x : {"stream 5", "stream 6", "event 5", "event 6"})
+    BOOST_TEST(std::ranges::count(made, x) == 1, x);
+  goes_on_there(first, where.same_host);
+  BOOST_TEST(read_counter() == 0u);
+  loaded_there({"image0", "later0"});
+  auto all = done.all_others();
+  for (auto x : {"stream 5", "stream 6", "event 5", "event 6", "no stream 5",
+                 "no event 6"})
+    BOOST_TEST(std::ranges::count(all, x) == 1, x);
+  for (auto x : {"no stream 6", "no event 5"})
+    BOOST_TEST(std::ranges::count(all, x) == 0, x);
+}
+
+BOOST_FIXTURE_TEST_CASE(modules_are_loaded_in_the_order_of_the_session,
                         preparations) {
   begin(transport::automatic, true);
   jit_settings how;
@@ -196,9 +251,7 @@ BOOST_FIXTURE_TEST_CASE(modules_compile_in_the_order_of_their_loads,
   order_pause(1, false, target.next);
   BOOST_TEST(paused(1) == "");
   // An unloaded module decides where the later ones lie.
-  BOOST_TEST(compiled.all() == (std::vector<std::string>{"image0", "second1",
-                                                         "gone0", "second0"}),
-             boost::test_tools::per_element());
+  loaded_there({"image0", "second1", "gone0", "second0"});
 }
 
 BOOST_FIXTURE_TEST_CASE(a_large_image_is_passed_on_whole, preparations) {
@@ -209,20 +262,73 @@ BOOST_FIXTURE_TEST_CASE(a_large_image_is_passed_on_whole, preparations) {
   load_text(large, 8);
   order_pause(1, false, target.next);
   BOOST_TEST(paused(1) == "");
-  auto all = compiled.all();
+  auto all = done.loaded();
   BOOST_REQUIRE(all.size() == 2u);
   BOOST_TEST((all[1] == large + "0"));
 }
 
-BOOST_FIXTURE_TEST_CASE(a_module_that_does_not_compile_ends_no_migration,
+BOOST_FIXTURE_TEST_CASE(a_module_that_cannot_be_loaded_ends_no_migration,
                         preparations) {
   auto first = begin(transport::automatic, true);
   load_text("wrong", 8);
   load_text("behind", 9);
   order_pause(1, false, target.next);
   BOOST_TEST(paused(1) == "");
-  BOOST_TEST(compiled.all().size() == 2u);
+  BOOST_TEST(done.loaded().size() == 2u);
   goes_on_elsewhere(first, 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(a_session_stays_whose_variables_lie_elsewhere_there,
+                        preparations) {
+  variable = std::make_shared<std::uint32_t>();
+  target.dev->place_variable(std::make_shared<std::uint32_t>());
+  // A dry run on the session's own GPU would not have noticed.
+  dry_run = [](int, std::function<void()>) -> result<std::unique_ptr<helper>> {
+    BOOST_ERROR("a dry run was made besides");
+    return fault{fault_kind::internal, "no"};
+  };
+  begin(transport::automatic, true);
+  order_pause(1, false, target.next);
+  auto why = paused(1);
+  BOOST_TEST(why.find("would not be like this one") != std::string::npos, why);
+  BOOST_TEST(why.find("variable sum") != std::string::npos, why);
+  add(3);
+  BOOST_TEST(read_counter() == 3u);
+}
+
+BOOST_FIXTURE_TEST_CASE(objects_made_ahead_are_as_good_as_a_dry_run,
+                        preparations) {
+  variable = std::make_shared<std::uint32_t>();
+  target.dev->place_variable(variable);
+  auto first = begin(transport::automatic, true);
+  add(3);
+  order_pause(1, false, target.next);
+  BOOST_TEST(paused(1) == "");
+  goes_on_there(first, true);
+  BOOST_TEST(read_counter() == 3u);
+}
+
+BOOST_DATA_TEST_CASE_F(preparations,
+                       a_worker_with_objects_serves_no_session_without_a_state,
+                       data_of::make(both), where) {
+  auto first = begin(transport::automatic, where.same_host);
+  done.loading->close();
+  order_pause(1, false, target.next);
+  BOOST_TEST(done.wait(1));
+  // The journal has the session from its beginning.
+  kill(first);
+  done.loading->open();
+  ready = target.ready();
+  auto second = start_worker(2, where.same_host);
+  lease(2, second);
+  BOOST_TEST(in.wait([&] {
+    return in.has<control::suspect>([](auto& x) {
+      return x.reason.find("a state, and none comes") != std::string::npos;
+    });
+  }));
+  kill(second);
+  lease(3, start_worker(3, where.same_host));
+  BOOST_TEST(read_counter() == 0u);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_next_worker_that_is_gone_ends_no_migration,
@@ -230,7 +336,7 @@ BOOST_FIXTURE_TEST_CASE(a_next_worker_that_is_gone_ends_no_migration,
   pause_without({"vgpu-test-nobody-" + std::to_string(::getpid()), 4711});
 }
 
-BOOST_FIXTURE_TEST_CASE(a_worker_without_the_token_gets_nothing_compiled,
+BOOST_FIXTURE_TEST_CASE(a_worker_without_the_token_gets_nothing_made,
                         preparations) {
   pause_without({target.next.socket, target.next.token + 1});
 }
@@ -245,14 +351,14 @@ BOOST_FIXTURE_TEST_CASE(a_next_worker_that_dies_ends_no_migration,
   goes_on_elsewhere(first, 0);
 }
 
-BOOST_FIXTURE_TEST_CASE(a_worker_ends_while_its_next_one_compiles,
+BOOST_FIXTURE_TEST_CASE(a_worker_ends_while_its_next_one_makes_objects,
                         preparations) {
   auto first = begin(transport::automatic, true);
   add(3);
   BOOST_TEST(read_counter() == 3u);
-  compiled.compiling->close();
+  done.loading->close();
   order_pause(1, false, target.next);
-  BOOST_TEST(compiled.wait(1));
+  BOOST_TEST(done.wait(1));
   // The next epoch's worker replays the journal.
   kill(first);
   lease(2, start_worker(2, true));
@@ -320,17 +426,17 @@ BOOST_AUTO_TEST_CASE(orders_end_a_preparation) {
     return prepare_next_worker(to, session, file, std::move(ring));
   };
   source.begin(transport::automatic, true);
-  target.compiled->compiling->close();
+  target.done->loading->close();
   source.order_pause(1, false, target.next);
-  BOOST_TEST(target.compiled->wait(1));
+  BOOST_TEST(target.done->wait(1));
   std::thread orders{[&] { target.desk->end(); }};
-  target.compiled->compiling->open();
+  target.done->loading->open();
   orders.join();
   BOOST_TEST(source.paused(1) == "");
-  BOOST_TEST(target.exec.forget_prepared().prepared == 1u);
+  BOOST_TEST(target.exec->awaits_state());
 }
 
-BOOST_FIXTURE_TEST_CASE(another_session_gets_nothing_compiled,
+BOOST_FIXTURE_TEST_CASE(another_session_gets_nothing_made,
                         prepared_worker_here) {
   auto file = std::move(*make_state_memory());
   BOOST_TEST(!outcome_of(next, 2, file.get()).ok());
@@ -342,7 +448,7 @@ BOOST_FIXTURE_TEST_CASE(a_file_that_is_no_state_is_refused,
   auto outcome = outcome_of(next, 1, file.get());
   BOOST_TEST(!outcome.ok());
   // One message is all that a prepared worker takes.
-  BOOST_TEST(compiled->all().empty());
+  BOOST_TEST(done->loaded().empty());
 }
 
 BOOST_FIXTURE_TEST_CASE(too_many_bytes_of_images_are_refused,
