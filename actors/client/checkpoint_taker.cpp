@@ -64,12 +64,11 @@ void checkpoint_taker::take(const data::checkpointed& x,
 }
 
 void checkpoint_taker::take(const data::state_part& x,
-                            std::span<const std::byte> bytes) {
+                            const worker_payload& part) {
   if (!progress_)
     return;
   progress_->arrived = clock::now();
-  auto ok = take_part(x.from, bytes);
-  progress_->spent += clock::now() - progress_->arrived;
+  auto ok = take_part(x.from, part);
   // The program must not wait for ever for a snapshot. A worker on this host
   // that finds no room gives up likewise.
   if (!ok)
@@ -99,12 +98,10 @@ void checkpoint_taker::advance() {
                    true);
   if (!progress_->stopped)
     return;
-  auto began = clock::now();
   auto complete = transfer();
-  progress_->spent += clock::now() - began;
   if (!complete)
     return give_up(complete.why().what, true);
-  if (*complete || has_work())
+  if (*complete || works())
     progress_->arrived = clock::now();
   else if (clock::now() - progress_->arrived > parts_.part_within)
     return give_up("no part of its state came for " +

@@ -11,8 +11,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +48,9 @@ struct checkpoint_parts {
   checkpoint_listener& listener;
   /// Limits the time between two parts of a state.
   std::chrono::milliseconds part_within;
+  /// Wakes the session_client's thread, which then calls advance().
+  /// Thread-safe.
+  std::function<void()> ring;
 };
 
 /// Is the common part of handovers and snapshots: both order a checkpoint,
@@ -67,8 +70,8 @@ public:
   virtual ~checkpoint_taker() = default;
 
   bool running() const noexcept { return progress_.has_value(); }
-  /// Returns whether advance() has work that does not depend on a message.
-  virtual bool has_work() const noexcept { return false; }
+  /// Returns whether the transfer goes on without a further message.
+  virtual bool works() const { return false; }
 
   /// Takes the worker's report of its progress.
   void note(const data::checkpointing& x);
@@ -76,7 +79,7 @@ public:
   /// state of a mapped worker.
   void take(const data::checkpointed& x, std::vector<unique_fd> files);
   /// Takes bytes of a forwarded worker's state.
-  void take(const data::state_part& x, std::span<const std::byte> bytes);
+  void take(const data::state_part& x, const worker_payload& part);
   /// Does what is possible now. Call it every few milliseconds while running().
   void advance();
 
@@ -99,7 +102,6 @@ protected:
     clock::time_point stands;  // when the worker stopped executing calls
     clock::duration stood{0};  // until it executed them again
     bool copied_ahead = false; // the worker copied while it executed calls
-    clock::duration spent{0};  // here with the state's bytes
     std::optional<data::checkpointed> stopped{};
     clock::time_point arrived{}; // when the last part of the state came
   };
@@ -127,8 +129,7 @@ private:
   /// Begins to transfer the result. May correct `x`.
   virtual status begin_transfer(data::checkpointed& x,
                                 std::vector<unique_fd> files) = 0;
-  virtual status take_part(std::uint64_t from,
-                           std::span<const std::byte> bytes) = 0;
+  virtual status take_part(std::uint64_t from, const worker_payload& part) = 0;
   /// Returns whether the whole state is here. Asks the worker for missing
   /// parts.
   virtual result<bool> transfer() = 0;

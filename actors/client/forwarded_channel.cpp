@@ -293,7 +293,7 @@ void forwarded_channel::take(const data::head& head, const parcel_ptr& in) {
   else if (auto* wanted = std::get_if<data::state_wanted>(&head.body))
     send_part(*wanted);
   else
-    parts_.listener.on_message(head, {.bytes = in->bulk()});
+    parts_.listener.on_message(head, {.bytes = in->bulk(), .owner = in});
 }
 
 void forwarded_channel::on(const data::refused& x) {

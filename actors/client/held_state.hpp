@@ -16,6 +16,9 @@ struct held_state {
   /// host.
   unique_fd lent{};
   std::size_t lent_count = 0; // descriptors in `lent`
+  /// Says that the former worker has handed the lent memory to the next one, so
+  /// that no other one can restore the state.
+  bool lent_directly = false;
   /// Holds a copy of `lent` for the worker that is about to attach.
   unique_fd offered{};
   std::uint64_t bytes = 0;    // of `file`

@@ -95,8 +95,8 @@ bool session_client::reads_calls() const {
 std::chrono::milliseconds session_client::patience() const {
   if (!parts_)
     return -1ms;
-  if (auto* running = checkpoint())
-    return running->has_work() ? 0ms : 5ms;
+  if (checkpoint() != nullptr)
+    return 5ms;
   if (parts_->restore.frees())
     return 1ms;
   auto* channel = parts_->worker.channel();
@@ -269,7 +269,7 @@ void session_client::open(packet in) {
     return end(opened.why().what);
   checkpoint_listener& listener = *this;
   parts_ = std::make_unique<session_parts>(std::move(*opened), options_, owner_,
-                                           listener);
+                                           listener, [this] { ring(); });
   enter(session_phase::asking);
   auto& what = parts_->opened;
   auto out = std::make_shared<guest_opened>();

@@ -290,7 +290,7 @@ void session_client::on_message(const data::head& head,
     if (auto* phase = std::get_if<data::checkpointing>(&head.body))
       running->note(*phase);
     else if (auto* part = std::get_if<data::state_part>(&head.body))
-      running->take(*part, payload.bytes);
+      running->take(*part, payload);
     else if (auto* why = std::get_if<data::not_checkpointed>(&head.body))
       running->give_up(why->why, true);
   }

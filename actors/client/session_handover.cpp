@@ -29,6 +29,14 @@ void session_handover::begin(const control::pause_session& order) {
     order_whole();
 }
 
+/// Returns whether the worker may hand its memory to the next one itself. Lent
+/// memory is useful there only, so the session needs something else to recover
+/// from.
+bool session_handover::may_lend() const {
+  return order_.next && !order_.lend_to.empty() &&
+         parts().opened.is_protected();
+}
+
 /// Returns whether the state can travel while calls are executed, and makes
 /// room for it. A mapped worker hands over its file. The state of a session
 /// that is to sleep is kept compressed.
@@ -63,8 +71,12 @@ void session_handover::order_changes(form what) {
                           .go_on = what == form::ahead,
                           .order = begin_progress(),
                           .in_memory = options_.state_memory};
-  if (rounds_ == 0)
+  if (rounds_ == 0) {
     wanted.next = order_.next;
+    wanted.may_leave = what == form::ahead && may_lend();
+  }
+  if (wanted.may_leave)
+    wanted.lend_to = order_.lend_to;
   parts().worker.send(std::move(wanted));
 }
 
@@ -105,6 +117,8 @@ status session_handover::begin_transfer(data::checkpointed& x,
       lent_ = std::move(files[1]);
     return {};
   }
+  if (x.leaves && form_ == form::ahead)
+    form_ = form::rest; // there is no further round
   if (form_ != form::whole)
     return begin_changes(x.bytes);
   auto inflow = state_inflow::begin(x.bytes);
@@ -125,15 +139,15 @@ status session_handover::begin_changes(std::uint64_t bytes) {
                                        duplicate_of(newest));
   if (!inflow)
     return inflow.why();
-  arriving_ = std::move(*inflow);
+  arriving_.emplace(std::move(*inflow), parts().ring);
   return {};
 }
 
 status session_handover::take_part(std::uint64_t from,
-                                   std::span<const std::byte> bytes) {
+                                   const worker_payload& part) {
   if (arriving_)
-    return arriving_->take(from, bytes);
-  return inflow_ ? inflow_->take(from, bytes) : status{};
+    arriving_->take(from, part.bytes, part.owner);
+  return inflow_ ? inflow_->take(from, part.bytes) : status{};
 }
 
 result<bool> session_handover::transfer() {
@@ -147,10 +161,8 @@ result<bool> session_handover::transfer() {
 }
 
 result<bool> session_handover::take_changes() {
-  if (auto ok = arriving_->work(); !ok)
-    return ok.why();
-  while (auto range = arriving_->want())
-    parts().worker.send(*range);
+  for (auto& range : arriving_->wanted())
+    parts().worker.send(range);
   return arriving_->complete();
 }
 
@@ -184,7 +196,8 @@ status session_handover::check(int file, std::size_t& lent_count) const {
   const auto& index = state->index();
   if (index.position != current().stopped->position)
     return fault{fault_kind::corrupt, "its state is of another call"};
-  if (index.lent.empty() == bool{lent_})
+  auto directly = current().stopped->leaves;
+  if (!directly && index.lent.empty() == bool{lent_})
     return fault{fault_kind::corrupt,
                  "the memory that its state lends did not come"};
   lent_count = index.lent.size();
@@ -231,6 +244,7 @@ void session_handover::finish() {
   if (auto ok = spill(state.file, stopped.bytes); !ok)
     return give_up(ok.why().what, false);
   state.lent = std::move(lent_);
+  state.lent_directly = stopped.leaves && state.lent_count != 0;
   abandon();
   parts().listener.on_state(std::move(state));
 }

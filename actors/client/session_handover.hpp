@@ -5,7 +5,7 @@
 #include "actors/client/session_client_options.hpp"
 #include "actors/client/session_reports.hpp"
 #include "actors/link/protocol.hpp"
-#include "actors/state/snapshot_inflow.hpp"
+#include "actors/state/inflow_thread.hpp"
 #include "actors/state/state_transfer.hpp"
 
 #include <chrono>
@@ -53,9 +53,7 @@ public:
   /// Answers an order to pause a session that is lost.
   void refuse(const std::string& why);
 
-  bool has_work() const noexcept override {
-    return arriving_ && arriving_->works();
-  }
+  bool works() const override { return arriving_ && arriving_->works(); }
   void give_up(const std::string& why, bool lasting) override;
   void abandon() noexcept override;
 
@@ -70,12 +68,12 @@ private:
   }
   status begin_transfer(data::checkpointed& x,
                         std::vector<unique_fd> files) override;
-  status take_part(std::uint64_t from,
-                   std::span<const std::byte> bytes) override;
+  status take_part(std::uint64_t from, const worker_payload& part) override;
   result<bool> transfer() override;
   void finish() override;
 
   bool may_copy_ahead();
+  bool may_lend() const;
   void order_whole();
   void order_changes(form what);
   status begin_changes(std::uint64_t bytes);
@@ -96,7 +94,7 @@ private:
   /// Receives the whole state of a forwarded worker.
   std::optional<state_inflow> inflow_;
   /// Receives what changed in it.
-  std::optional<snapshot_inflow> arriving_;
+  std::optional<inflow_thread> arriving_;
   /// Count the rounds and their bytes, and those of the last one.
   unsigned rounds_ = 0;
   std::uint64_t came_ahead_ = 0;

@@ -16,21 +16,24 @@
 
 #include <caf/all.hpp>
 
+#include <functional>
+
 namespace vgpu {
 
 /// Holds the parts of a session_client from the moment when its program opens
 /// its session. Each part refers only to parts before it.
 struct session_parts {
   session_parts(opened_session what, const session_client_options& options,
-                const session_owner& client, checkpoint_listener& listener)
+                const session_owner& client, checkpoint_listener& listener,
+                const std::function<void()>& ring)
       : opened(std::move(what)), reports(client, lease, opened),
         fence(opened.program.host, options.lease_term), replay(lease, reports),
         restore(opened, lease, reports), answers(opened),
         handover({opened, lease, reports, worker, listener,
-                  options.state_part_within},
+                  options.state_part_within, ring},
                  options),
         snapshots({opened, lease, reports, worker, listener,
-                   options.state_part_within},
+                   options.state_part_within, ring},
                   options, restore),
         process(lease, reports), touches(opened, reports) {}
   session_parts(const session_parts&) = delete;

@@ -46,7 +46,8 @@ bool session_restore::offer_lent(bool here) {
 void session_restore::choose() {
   calls_before_ = 0;
   auto whole_journal = opened_.may_replay_all();
-  if (held_ && held_->tries >= most_tries && opened_.is_protected())
+  auto most = held_ && held_->lent_directly ? 1 : most_tries;
+  if (held_ && held_->tries >= most && opened_.is_protected())
     give_up_tried(whole_journal);
   else if (!held_ && !(snapshot_useless_ && whole_journal))
     hold_snapshot();

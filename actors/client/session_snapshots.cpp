@@ -190,22 +190,22 @@ status session_snapshots::begin_transfer(data::checkpointed& x,
                                        duplicate_of(newest));
   if (!inflow)
     return inflow.why();
-  arriving_ = std::move(*inflow);
+  arriving_.emplace(std::move(*inflow), parts().ring);
   return {};
 }
 
 status session_snapshots::take_part(std::uint64_t from,
-                                    std::span<const std::byte> bytes) {
-  return arriving_ ? arriving_->take(from, bytes) : status{};
+                                    const worker_payload& part) {
+  if (arriving_)
+    arriving_->take(from, part.bytes, part.owner);
+  return {};
 }
 
 result<bool> session_snapshots::transfer() {
   if (!arriving_)
     return true;
-  if (auto ok = arriving_->work(); !ok)
-    return ok.why();
-  while (auto range = arriving_->want())
-    parts().worker.send(*range);
+  for (auto& range : arriving_->wanted())
+    parts().worker.send(range);
   return arriving_->complete();
 }
 
@@ -249,7 +249,8 @@ policy::snapshot_effort session_snapshots::effort() const {
   const auto& x = *current().stopped;
   return {.bytes = x.bytes,
           .stood = told_time(x.pause_ns),
-          .delayed = told_time(x.delayed_ns) + current().spent,
+          .delayed =
+              told_time(x.delayed_ns) + (arriving_ ? arriving_->waited() : 0ns),
           .took = clock::now() - current().copies};
 }
 
@@ -281,7 +282,7 @@ void session_snapshots::give_back_places(std::size_t newest,
 }
 
 void session_snapshots::note_travel(std::uint64_t bytes) {
-  auto& came = arriving_->bytes();
+  auto came = arriving_->bytes();
   account_.travelled += came.travelled;
   spdlog::debug("session {}: a snapshot of {} bytes: {} travelled, {} were "
                 "copied, {} stayed; {} ms",

@@ -7,7 +7,7 @@
 #include "actors/client/session_client_options.hpp"
 #include "actors/client/session_reports.hpp"
 #include "actors/client/session_restore.hpp"
-#include "actors/state/snapshot_inflow.hpp"
+#include "actors/state/inflow_thread.hpp"
 
 #include <array>
 #include <chrono>
@@ -77,9 +77,7 @@ public:
   /// Returns why that result cannot be covered, or nothing.
   const std::string& uncoverable() const noexcept { return uncoverable_; }
 
-  bool has_work() const noexcept override {
-    return arriving_ && arriving_->works();
-  }
+  bool works() const override { return arriving_ && arriving_->works(); }
   void give_up(const std::string& why, bool lasting) override;
   void abandon() noexcept override;
 
@@ -96,8 +94,7 @@ private:
   void note_fixed() override { promise_.note_stopped(); }
   status begin_transfer(data::checkpointed& x,
                         std::vector<unique_fd> files) override;
-  status take_part(std::uint64_t from,
-                   std::span<const std::byte> bytes) override;
+  status take_part(std::uint64_t from, const worker_payload& part) override;
   result<bool> transfer() override;
   void finish() override;
 
@@ -140,7 +137,7 @@ private:
   /// Holds the place of the snapshot under way, in memory and on the disk.
   std::array<std::size_t, 2> places_{};
   /// Receives the snapshot of a forwarded worker.
-  std::optional<snapshot_inflow> arriving_;
+  std::optional<inflow_thread> arriving_;
 };
 
 } // namespace vgpu

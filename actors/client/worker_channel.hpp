@@ -24,6 +24,8 @@ struct worker_payload {
   std::vector<unique_fd> files{};
   /// Holds bytes, from a forwarded worker.
   std::span<const std::byte> bytes{};
+  /// Keeps the bytes.
+  std::shared_ptr<const void> owner{};
 };
 
 /// Receives the events of a worker_channel. It may close the channel in any of
