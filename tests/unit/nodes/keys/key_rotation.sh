@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Rotates all keys while programs run: the results are the same, no round of a
-# program takes longer than 400 ms because of it, and no session moves.
+# Rotates all keys while programs run: the results are the same, and no session
+# moves. With E2E_TIMES, as in tests/bench, no round of a program may take longer
+# than 400 ms because of it.
 # Usage: key_rotation.sh PROGRAMS EXAMPLES STEADY
 source "$(dirname "${BASH_SOURCE[0]}")/keyed_lib.sh"
 heat=$2/heat steady=$3
@@ -18,6 +19,16 @@ manager_key() { as owner "$bin/vgpu" keys list --json | jq -er .manager; }
 places() {
   as admin "$bin/vgpu" status --json | jq -ec '[.vgpus[].sessions[] |
     select(.state == "running") | [.id, .epoch, .worker_pid]] | sort'
+}
+
+# Fails where a session is elsewhere than `before`, or the program that measures
+# has none. The other one may have ended.
+none_moved() {
+  local now
+  now=$(places)
+  jq -en --argjson before "$before" --argjson now "$now" \
+    '$now - $before == [] and $now != []' >/dev/null ||
+    fail "sessions moved: $before, $now"
 }
 
 all_renewed() {
@@ -95,14 +106,14 @@ grep -qE '^tenant +bo .*not renewed' "$work/out" || fail "list: $(<"$work/out")"
 # Who was away connects by its former key, and renews it.
 expect 0 as absent "$bin/vgpu" status
 until_true all_renewed
-[[ $(places) == "$before" ]] || fail "sessions moved: $before, $(places)"
+none_moved
 
 # A token of before joins nobody any more once the rotation has ended.
 expect 0 as owner "$bin/vgpu" keys rotate --end
 for who in admin absent; do expect 0 as "$who" "$bin/vgpu" status; done
 [[ $(stat -c %a "$work"/{owner/manager,node/node,tenant/login}.json | sort -u) \
   == 600 ]] || fail "the keys are not private"
-[[ $(places) == "$before" ]] || fail "sessions moved: $before, $(places)"
+none_moved
 
 # Its client also connects after the end of the former keys, by a new program.
 touch "$work/stop"
@@ -112,7 +123,7 @@ cmp "$work/undisturbed" "$work/disturbed" || fail "other results"
 longest=$(sed -n 's/^longest round \([0-9]*\)\..*/\1/p' "$work/rounds")
 [[ -n $longest ]] || fail "no longest round: $(<"$work/rounds")"
 echo "longest round: $longest ms"
-((longest <= longest_pause_ms)) ||
+[[ -z ${E2E_TIMES-} ]] || ((longest <= longest_pause_ms)) ||
   fail "a round took $longest ms, more than $longest_pause_ms"
 heat_for 0 >"$work/later" 2>"$work/program.log" || fail "no program runs later"
 cmp "$work/undisturbed" "$work/later" || fail "other results later"

@@ -6,9 +6,9 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/vgpu-keys.XXXXXX")
 export XDG_RUNTIME_DIR=$work TMPDIR=$work VGPU_KEYS=$work/nobody
 unset VGPU_MANAGER
 manager=0 node=0
-trap 'for pid in $node $manager; do
-    ((pid == 0)) || kill "$pid" 2>/dev/null || true
-  done
+# A program that has lost its cluster waits for another one for ever.
+trap 'mapfile -t left < <(jobs -p)
+  ((${#left[@]} == 0)) || kill "${left[@]}" 2>/dev/null || true
   wait
   rm -rf "$work"' EXIT
 
