@@ -340,9 +340,10 @@ status state_copier::rounds::keep() {
   feed();
   if (auto ok = drain(true); !ok)
     return ok;
+  // The pump begins when calls are executed again: what is left to describe
+  // uses the same device, and must not wait for long copies.
   stage_ = stage::kept;
   todo_ = std::move(kept);
-  feed();
   return {};
 }
 

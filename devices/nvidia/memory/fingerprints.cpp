@@ -124,9 +124,6 @@ status fingerprints::run(std::span<const device_address> granules,
 }
 
 result<std::uint64_t> fingerprints::mark() {
-  // Pinning it takes some 40 ms, which read_at_rest() should find done.
-  if (auto room = staging_.take(staging::large_bytes, true); !room)
-    return room.why();
   std::lock_guard guard{mutex_};
   if (kernel_ == nullptr)
     return cannot_look();
