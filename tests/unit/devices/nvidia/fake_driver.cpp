@@ -634,6 +634,9 @@ CUresult kernels_of(CUfunction* out, unsigned, CUmodule) {
   *out = reinterpret_cast<CUfunction>(std::uintptr_t{0xD8});
   return CUDA_SUCCESS;
 }
+CUresult kernel_of(CUfunction* out, CUmodule module, const char*) {
+  return kernels_of(out, 1, module);
+}
 CUresult launch(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,
                 unsigned, unsigned, CUstream in, void** parameters, void**) {
   // The kernel without parameters is the delay.
@@ -752,6 +755,7 @@ void* find(std::string_view name) {
       {"cuCheckpointProcessUnlock", as(&process_unlock)},
       {"cuModuleLoadDataEx", as(&load)},
       {"cuModuleEnumerateFunctions", as(&kernels_of)},
+      {"cuModuleGetFunction", as(&kernel_of)},
       {"cuModuleGetFunctionCount", as(&count_kernels)},
       {"cuFuncGetParamInfo", as(&no_parameter)},
       {"cuLaunchKernel", as(&launch)},
