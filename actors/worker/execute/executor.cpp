@@ -403,10 +403,12 @@ bool executor::adopts_files() const {
 void executor::note_restored(const std::vector<state_chunk>& contents) {
   std::vector<std::uint64_t> marks;
   for (auto& slot : objects_.devices) {
-    auto mark = slot.can.change != nullptr ? slot.can.change->mark()
-                                           : result<std::uint64_t>{fault{}};
+    // Without marks, the next snapshots copy everything.
+    if (slot.can.change == nullptr)
+      return;
+    auto mark = slot.can.change->mark();
     if (!mark)
-      return; // the next snapshots copy everything
+      return;
     marks.push_back(*mark);
   }
   copier_.note_restored(contents, std::move(marks));

@@ -207,22 +207,22 @@ status state_capture::memory_together(device_slot& slot,
   // Nothing below notices that the work before ended in an error.
   if (auto ok = wait_for(*slot.device, "the work before a state"); !ok)
     return ok;
-  std::vector<range> todo;
+  std::vector<range> batch;
   std::size_t bytes = 0;
   auto add = [&](auto at, auto size) -> status {
     if (bytes + size > state_batch_bytes) {
-      if (auto ok = read_together(slot, std::exchange(todo, {}), bytes); !ok)
+      if (auto ok = read_together(slot, std::exchange(batch, {}), bytes); !ok)
         return ok;
       bytes = 0;
     }
-    todo.push_back({at, size});
+    batch.push_back({at, size});
     bytes += size;
     return {};
   };
   for (auto& [address, size] : all)
     if (auto ok = each_piece(address, size, add); !ok)
       return ok;
-  return read_together(slot, todo, bytes);
+  return read_together(slot, batch, bytes);
 }
 
 status state_capture::read_together(device_slot& slot,

@@ -217,8 +217,11 @@ void worker_checkpoint::begin_state() {
   // Check this before anything stands still.
   if (auto ok = exec_.describable(); !ok)
     return refuse(ok.why().what);
-  if (wanted_.may_leave && lends())
+  // The next worker may be copying from the kept file.
+  if (wanted_.may_leave && lends()) {
     wanted_.go_on = false;
+    files_.begin({});
+  }
   // Compressed contents have no fixed places, and lent memory is not copied.
   if (wanted_.compress || !exec_.copies_ahead() || lends())
     return stop_calls();

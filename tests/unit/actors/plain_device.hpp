@@ -231,8 +231,7 @@ private:
 
 /// A plain device that notices changes. It reports each granule as possibly
 /// changed. A blind one refuses peek().
-class watching_device final : public plain_device,
-                              public vgpu::device::change_unit {
+class watching_device : public plain_device, public vgpu::device::change_unit {
 public:
   watching_device(std::shared_ptr<gate> loading, std::uint32_t drift,
                   bool blind)

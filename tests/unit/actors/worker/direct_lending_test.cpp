@@ -1,5 +1,6 @@
 // Memory that a worker hands to the next one of its host, where the program is
 // elsewhere.
+#include "actors/state/state_file.hpp"
 #include "devices/interface/memory_unit.hpp"
 #include "devices/interface/sharing_unit.hpp"
 #include "schema/base/round_up.hpp"
@@ -18,13 +19,15 @@ fault none() {
 }
 
 /// A device that shares its memory as a GPU does: at any time, in place.
-class lending_device final : public plain_device,
+class lending_device final : public watching_device,
                              public vgpu::device::sharing_unit,
                              public vgpu::device::memory_unit {
 public:
   /// Counts what was shared in `shared`, and refuses to share with `refuses`.
-  lending_device(std::shared_ptr<int> shared, bool refuses)
-      : shared_(std::move(shared)), refuses_(refuses) {}
+  lending_device(std::shared_ptr<test::gate> loading, std::uint32_t drift,
+                 std::shared_ptr<int> shared, bool refuses)
+      : watching_device(std::move(loading), drift, false),
+        shared_(std::move(shared)), refuses_(refuses) {}
 
   bool shares_at_rest() const noexcept override { return false; }
   bool is_reached_by(std::uint32_t pgpu) const noexcept override {
@@ -95,14 +98,15 @@ private:
 struct lending_session : world {
   std::shared_ptr<int> shared = std::make_shared<int>(0);
   bool refuses = false;
-  prepared_worker target{std::make_unique<lending_device>(shared, false)};
+  prepared_worker target{
+      std::make_unique<lending_device>(loading, 0, shared, false)};
 
   lending_session() {
     preparation = [](auto& to, auto session, auto file, auto ring) {
       return prepare_next_worker(to, session, file, std::move(ring));
     };
     own_device = [this] {
-      return std::make_unique<lending_device>(shared, refuses);
+      return std::make_unique<lending_device>(loading, drift, shared, refuses);
     };
   }
 
@@ -139,6 +143,11 @@ BOOST_AUTO_TEST_CASE(the_memory_goes_to_the_next_worker_alone) {
   BOOST_TEST(*shared == 1);
   take_over();
   BOOST_TEST(static_cast<bool>(lent));
+  // The state is not written over what the next worker may be reading.
+  auto kept = target.desk->take_contents();
+  BOOST_REQUIRE(static_cast<bool>(kept));
+  auto state = state_reader::open(kept.get());
+  BOOST_TEST((!state || state->index().lent.empty()));
   // A call that is executed again would add this.
   drift = 1000;
   lease(2, start_worker(2, false));
