@@ -7,15 +7,13 @@ set -euo pipefail
 usage() {
   cat <<'EOF'
 usage: failover.sh [--build DIR] [--steps N] [--size N] [--print-every N]
-                   [--pause MS] [--limit SECONDS]
+                   [--limit SECONDS]
 
   --build DIR      the build folder (build/default)
   --steps N        steps that heat computes (1500)
   --size N         rows and columns of its plate (256)
   --print-every N  steps between two checksums (50)
   --limit SECONDS  after which a run of heat is given up (120)
-  --pause MS       what heat waits after a checksum (20): it keeps a fast GPU
-                   from being done before the node is killed
 EOF
 }
 
@@ -25,24 +23,23 @@ die() {
 }
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-build=$root/build/default steps=1500 size=256 every=50 pause=20 limit=120
+build=$root/build/default steps=1500 size=256 every=50 limit=120
 while (($#)); do
   case $1 in
     -h | --help) usage; exit 0 ;;
-    --build | --steps | --size | --print-every | --pause | --limit)
+    --build | --steps | --size | --print-every | --limit)
       (($# > 1)) || { echo "failover.sh: $1 needs a value" >&2; exit 2; }
       ;;&
     --build) build=$2 ;;
     --steps) steps=$2 ;;
     --size) size=$2 ;;
     --print-every) every=$2 ;;
-    --pause) pause=$2 ;;
     --limit) limit=$2 ;;
     *) echo "failover.sh: no such option: $1" >&2; usage >&2; exit 2 ;;
   esac
   shift 2
 done
-for number in "$steps" "$size" "$every" "$pause" "$limit"; do
+for number in "$steps" "$size" "$every" "$limit"; do
   [[ $number =~ ^[0-9]+$ ]] || { usage >&2; exit 2; }
 done
 ((every * 4 <= steps)) ||
@@ -103,7 +100,7 @@ kill_serving_node() {
     cat "$work/kill.log" >"$work/kill.failed"
 }
 
-arguments=("$steps" "$size" "$every" "$pause")
+arguments=("$steps" "$size" "$every")
 echo "1. heat ${arguments[*]}, undisturbed"
 if ! env -u VGPU_MANAGER timeout -k 5 "$limit" \
   "$vgpu" run -- "$heat" "${arguments[@]}" \
@@ -120,11 +117,14 @@ mkdir -m 700 "$cluster"
   { cat "$work/up.log" >&2; die "vgpu up failed"; }
 export VGPU_MANAGER=ipc://$cluster/manager.sock
 
+# Heat goes on after a checksum when it is told to, so that it is not done before
+# the node is dead, however fast the GPU is and however slow this script.
 half=$((steps / 2 / every))
-mkfifo "$work/lines"
-timeout -k 5 "$limit" "$vgpu" run -- "$heat" "${arguments[@]}" \
-  </dev/null >"$work/lines" 2>"$work/disturbed.err" &
+mkfifo "$work/lines" "$work/turns"
+timeout -k 5 "$limit" "$vgpu" run -- "$heat" "${arguments[@]}" -1 \
+  <"$work/turns" >"$work/lines" 2>"$work/disturbed.err" &
 program_pid=$!
+exec {turns}<>"$work/turns"
 killer_pid=
 seen=0
 while IFS= read -r line; do
@@ -133,7 +133,10 @@ while IFS= read -r line; do
   if ((seen == half)); then
     kill_serving_node </dev/null >/dev/null &
     killer_pid=$!
+  elif ((seen == half + 1)); then
+    wait "$killer_pid" || true
   fi
+  echo >&"$turns"
 done < <(stamp <"$work/lines") >"$work/stamped"
 code=0
 wait "$program_pid" || code=$?

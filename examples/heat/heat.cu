@@ -89,7 +89,8 @@ int main(int argc, char** argv) {
       {{"steps", &steps, 1, 100000000, "how many steps"},
        {"size", &size, 3, 16384, "rows and columns of the plate"},
        {"print-every", &every, 1, 100000000, "steps between two checksums"},
-       {"pause", &pause, 0, 60000, "milliseconds to wait after a checksum"}});
+       {"pause", &pause, -1, 60000,
+        "milliseconds to wait after a checksum; -1: until a line is typed"}});
   int n = static_cast<int>(size);
 
   auto plate = cold_plate(n);
@@ -114,7 +115,11 @@ int main(int argc, char** argv) {
       std::printf("step %ld checksum %016llx\n", s,
                   static_cast<unsigned long long>(checksum(from, dev_sums, n)));
       std::fflush(stdout);
-      std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+      if (pause < 0)
+        while (std::getchar() != '\n' && !std::feof(stdin))
+          continue;
+      else
+        std::this_thread::sleep_for(std::chrono::milliseconds(pause));
     }
   }
   check(cudaMemcpy(plate.data(), from, bytes, cudaMemcpyDeviceToHost),
