@@ -154,7 +154,8 @@ void session_snapshots::begin() {
   data::checkpoint order{.compress = false,
                          .go_on = true,
                          .order = begin_progress(),
-                         .in_memory = options_.state_memory};
+                         .in_memory = options_.state_memory,
+                         .stands_by = !is_cover_};
   if (!parts().worker.is_mapped())
     return parts().worker.send(std::move(order));
   std::vector<int> descriptors{opened.places.at(places_[0])};
@@ -335,12 +336,12 @@ void session_snapshots::want_cover(std::uint64_t position) {
     uncoverable_ = why;
 }
 
-/// Tells the worker that the read which it holds back is covered, if it is.
+/// Tells the worker what is covered. It may hold back a read, and its standby
+/// may wait for this.
 void session_snapshots::tell_covered() {
   auto covered = parts().opened.covered();
-  if (!wants_cover() || covered < wanted_)
-    return;
-  wanted_ = 0;
+  if (covered >= wanted_)
+    wanted_ = 0;
   parts().worker.send(data::covered{covered});
 }
 

@@ -177,6 +177,7 @@ struct session_load {
   control::usage usage{};
   std::uint64_t idle_ms = 0; // since the last call or work in the device
   side_memory side{};
+  bool standby = false; // one can serve the session at once
   bool operator==(const session_load&) const = default;
 
   static void fields(auto& x, auto&& f) {
@@ -191,6 +192,7 @@ struct session_load {
     f(x.usage, WIRE_MEMBER(Usage));
     f(x.idle_ms, WIRE_MEMBER(IdleMs));
     f(x.side, WIRE_MEMBER(Side));
+    f(x.standby, WIRE_MEMBER(Standby));
   }
 };
 

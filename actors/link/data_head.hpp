@@ -186,6 +186,8 @@ struct checkpoint {
   /// With go_on: the session may leave at once where its memory can be handed
   /// to the next worker.
   bool may_leave = false;
+  /// With go_on: the worker may have a standby make the session's objects.
+  bool stands_by = false;
 
   static void fields(auto& x, auto&& f) {
     f(x.compress, WIRE_MEMBER(Compress));
@@ -196,6 +198,7 @@ struct checkpoint {
     f(x.lend_to, WIRE_MEMBER(LendTo));
     f(x.next, WIRE_MEMBER(Next));
     f(x.may_leave, WIRE_MEMBER(MayLeave));
+    f(x.stands_by, WIRE_MEMBER(StandsBy));
   }
 };
 struct go_on {

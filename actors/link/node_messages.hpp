@@ -178,6 +178,30 @@ struct worker_prepared {
   }
 };
 
+/// Says what a worker tells of its standby (schema/wire/wire.capnp).
+enum class standby_news : std::uint16_t {
+  wanted,
+  making,
+  made,
+  useless,
+  in_the_way
+};
+
+/// Tells a node about the standby of one of its workers: the prepared worker
+/// that serves the session if that one dies.
+struct standby {
+  session_id session;
+  vgpu::epoch epoch;
+  standby_news news = standby_news::wanted;
+  bool operator==(const standby&) const = default;
+
+  static void fields(auto& x, auto&& f) {
+    f(x.session, WIRE_MEMBER(Session));
+    f(x.epoch, WIRE_MEMBER(Epoch));
+    f(x.news, WIRE_MEMBER(News));
+  }
+};
+
 /// Answers start_worker.
 struct worker_started {
   session_id session;
@@ -256,6 +280,11 @@ struct worker_beat {
 
 } // namespace vgpu::control
 
+template <>
+struct vgpu::wire_enum<vgpu::control::standby_news> {
+  static constexpr auto last = vgpu::control::standby_news::in_the_way;
+  static constexpr const char* what = "news of a standby";
+};
 template <>
 struct vgpu::wire_enum<vgpu::injected_fault> {
   static constexpr auto names = injected_fault_names;

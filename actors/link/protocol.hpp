@@ -141,6 +141,7 @@ inline constexpr std::tuple messages{
     said(from_nobody, WIRE_CHOICE(audit, Audit)),
     said(from_nobody, WIRE_CHOICE(rotate_key, RotateKey)),
     ordered(from_anybody, WIRE_CHOICE(renew_key, RenewKey)),
+    said(from_nobody, WIRE_CHOICE(standby, Standby)),
 };
 
 /// Holds any of the messages above.

@@ -79,6 +79,7 @@ json describe_session(const session_record& x, const control::usage& used) {
       {"quota", x.quota},
       {"beside", to_json(placed ? x.load.side : control::side_memory{0, 0, 0})},
       {"recovers", x.recovers},
+      {"standby", x.load.standby},
       {"managed_memory", x.touches},
       {"calls", x.load.calls},
       {"device_seconds", static_cast<double>(x.load.device_ns) / 1e9},

@@ -23,7 +23,8 @@ prepared_workers::take(const control::start_worker& order) {
   if (i == waiting_.end())
     return std::nullopt;
   // The worker has opened the devices of its own order.
-  if (i->second.order != preparation_of(order)) {
+  if (i->second.order != preparation_of(order) ||
+      i->second.has == prepared_worker::objects::newer) {
     drop(order.session);
     return std::nullopt;
   }
@@ -44,11 +45,57 @@ void prepared_workers::drop_all() {
     drop(waiting_.begin()->first);
 }
 
-void prepared_workers::drop_all(const std::string& why) {
-  for (const auto& [id, x] : waiting_)
+void prepared_workers::drop_movements(const std::string& why) {
+  for (auto i = waiting_.begin(); i != waiting_.end();) {
+    auto& [id, x] = *i++;
+    if (x.purpose != preparation::movement)
+      continue;
     if (!x.ready)
-      tell_({id, why});
-  drop_all();
+      tell(x, why);
+    drop(id);
+  }
+}
+
+void prepared_workers::drop_standby(session_id id, const std::string& why) {
+  auto* x = standby_of(id);
+  if (x == nullptr)
+    return;
+  tell(*x, why);
+  drop(id);
+}
+
+void prepared_workers::keep_standby(session_id id, time_point until) {
+  if (auto* x = standby_of(id))
+    x->due = until;
+}
+
+void prepared_workers::note_objects(session_id id,
+                                    prepared_worker::objects has) {
+  if (auto* x = standby_of(id))
+    x->has = has;
+}
+
+bool prepared_workers::stands_by(session_id id) const {
+  auto i = waiting_.find(id);
+  return i != waiting_.end() &&
+         i->second.has == prepared_worker::objects::of_snapshot;
+}
+
+std::vector<session_id>
+prepared_workers::standbys_on(std::uint32_t pgpu) const {
+  std::vector<session_id> out;
+  for (const auto& [id, x] : waiting_)
+    if (x.purpose == preparation::standby &&
+        std::ranges::count(x.order.pgpus, pgpu) != 0)
+      out.push_back(id);
+  return out;
+}
+
+std::size_t prepared_workers::standbys() const noexcept {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(waiting_, [](const auto& x) {
+        return x.second.purpose == preparation::standby;
+      }));
 }
 
 void prepared_workers::on_ready(const control::worker_prepared& x,
@@ -57,8 +104,9 @@ void prepared_workers::on_ready(const control::worker_prepared& x,
   if (i == waiting_.end() || i->second.ready)
     return;
   i->second.ready = true;
-  i->second.due = until;
-  tell_(x);
+  i->second.due =
+      i->second.purpose == preparation::standby ? time_point::max() : until;
+  tell_(i->second.purpose, x);
   if (!x.failure.empty())
     drop(x.session);
 }
@@ -69,7 +117,7 @@ bool prepared_workers::on_started(const child_started& x) {
     return false;
   i->second.pid = x.pid;
   if (!x.failure.empty()) {
-    tell_({i->first, x.failure});
+    tell(i->second, x.failure);
     waiting_.erase(i);
   }
   return true;
@@ -84,7 +132,9 @@ prepared_workers::on_exited(const child_exited& gone) {
     return std::nullopt;
   auto session = i->first;
   if (!i->second.ready)
-    tell_({session, "its worker ended at once: " + gone.how});
+    tell(i->second, "its worker ended at once: " + gone.how);
+  else if (i->second.purpose == preparation::standby)
+    tell(i->second, "it ended: " + gone.how);
   waiting_.erase(i);
   return session;
 }
@@ -95,9 +145,21 @@ void prepared_workers::on_time(time_point now) {
     if (now < x.due)
       continue;
     if (!x.ready)
-      tell_({id, "its worker does not come up in time"});
+      tell(x, "its worker does not come up in time");
     drop(id);
   }
+}
+
+prepared_worker* prepared_workers::standby_of(session_id id) {
+  auto i = waiting_.find(id);
+  return i != waiting_.end() && i->second.purpose == preparation::standby
+             ? &i->second
+             : nullptr;
+}
+
+void prepared_workers::tell(const prepared_worker& x,
+                            const std::string& failure) const {
+  tell_(x.purpose, {x.order.session, failure});
 }
 
 prepared_workers::by_session::iterator

@@ -4,6 +4,7 @@
 #include "actors/link/printable.hpp"
 #include "actors/node/node_status.hpp"
 #include "actors/node/node_usage.hpp"
+#include "actors/node/supervisor_standbys.hpp"
 #include "actors/node/supervisor_workers.hpp"
 
 #include <algorithm>
@@ -38,11 +39,11 @@ void register_here(self_ptr self) {
 }
 
 /// Registers with a manager that is another one, has given this node up, or was
-/// away. It drops the prepared workers, because the manager could not cancel
-/// them meanwhile and they would wait for long.
+/// away. It drops the workers that are prepared for movements, because the
+/// manager could not cancel them meanwhile and they would wait for long.
 void register_anew(self_ptr self) {
   register_here(self);
-  self->state.prepared->drop_all("its node was away from the manager");
+  self->state.prepared->drop_movements("its node was away from the manager");
 }
 
 void finish_stopping(self_ptr self);
@@ -143,7 +144,7 @@ void beat(self_ptr self) {
   control::node_beat out{st.opts.name, ++st.beats, {}, {}};
   for (const auto& [id, x] : st.workers)
     if (x.stage == stage::running && x.load.session)
-      out.sessions.push_back(load_of(x));
+      out.sessions.push_back(load_of(x, st.prepared->stands_by(id)));
   out.ended = last_accounts(st);
   tell_manager(self, std::move(out));
 }
@@ -181,8 +182,11 @@ supervisor(self_ptr self, supervisor_options options, link_actor manager_link,
   st.opts = std::move(options);
   st.manager_link = std::move(manager_link);
   st.worker_link = std::move(worker_link);
-  st.prepared.emplace(children, [self](control::worker_prepared x) {
-    tell_manager(self, std::move(x));
+  st.prepared.emplace(children, [self](auto purpose, auto x) {
+    if (purpose == preparation::standby)
+      tell_of_standby(self, std::move(x));
+    else
+      tell_manager(self, std::move(x));
   });
   st.children = std::move(children);
   st.watcher = std::move(watcher);

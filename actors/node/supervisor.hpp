@@ -17,6 +17,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace vgpu {
 
@@ -40,6 +42,10 @@ struct supervisor_options {
   /// Limits the processes of workers for each pGPU. Not even so many take turns
   /// on it, but some may be ending, and some prepared.
   std::size_t most_workers = 2 * policy::most_seats;
+  /// Gives the memory of each device that a standby takes for its context and
+  /// its modules. There are standbys only where as much again stays free. With
+  /// 0 there are none.
+  std::uint64_t standby_memory = 0;
   /// Tells whether workers enter a sandbox, and says what they give up there.
   bool sandboxed = true;
   std::string sandbox;
@@ -87,6 +93,8 @@ struct supervisor_state {
   std::map<std::uint32_t, std::shared_ptr<share_board>> boards;
   std::map<session_id, worker> workers;
   std::optional<prepared_workers> prepared; // set once the actor runs
+  /// Holds the workers that wait for the end of standbys, and their requests.
+  std::vector<std::pair<std::string, std::uint64_t>> wait_for_standbys;
   /// Holds, by tag, workers whose successor runs already. They still give back
   /// their seats and quotas.
   std::map<std::uint64_t, worker> leaving;

@@ -3,6 +3,7 @@
 #include "actors/link/log.hpp"
 #include "actors/link/printable.hpp"
 #include "actors/node/node_usage.hpp"
+#include "actors/node/supervisor_standbys.hpp"
 #include "actors/node/worker_command.hpp"
 
 #include <algorithm>
@@ -106,11 +107,12 @@ void on_grant(self_ptr self, session_id id, epoch of, const pgpu_answer& got) {
 }
 
 /// Returns why the node runs no further worker, or nothing where it may. A
-/// prepared process is that of the order for its session.
+/// prepared process is that of the order for its session. Standbys keep nobody
+/// out.
 std::string refuse_further(const supervisor_state& st) {
   auto most = st.opts.most_workers * st.pgpus.size();
-  auto running =
-      st.workers.size() + st.leaving.size() + st.prepared->processes();
+  auto running = st.workers.size() + st.leaving.size() +
+                 st.prepared->processes() - st.prepared->standbys();
   return running < most
              ? ""
              : "this node has " + std::to_string(running) +
@@ -281,8 +283,13 @@ void take(self_ptr self, const control::envelope&,
     return tell_manager(self, control::worker_prepared{order.session, why});
   prepared_worker x;
   x.order = order;
+  prepare(self, std::move(x));
+}
+
+void prepare(self_ptr self, prepared_worker x) {
+  auto& st = self->state;
   x.tag = ++st.last_tag;
-  x.account = start_process(self, x.tag, order);
+  x.account = start_process(self, x.tag, x.order);
   x.due = self->clock().now() + st.opts.hello_within;
   st.prepared->add(std::move(x));
 }
@@ -420,6 +427,7 @@ void on_worker_beat(self_ptr self, const control::worker_beat& x) {
   if (i == st.workers.end() || i->second.order.epoch != x.load.epoch)
     return;
   i->second.load = x.load;
+  free_standbys_memory(self);
   for (auto ordinal : i->second.order.pgpus) {
     auto& pgpu = st.pgpus.at(ordinal);
     self->send(pgpu, pgpu_use{x.load.session, x.load.memory_bytes});
@@ -449,6 +457,11 @@ void take(self_ptr self, const std::string&, const control::envelope&,
 void take(self_ptr self, const std::string&, const control::envelope&,
           const control::worker_beat& x) {
   on_worker_beat(self, x);
+}
+
+void take(self_ptr self, const std::string& peer, const control::envelope& from,
+          const control::standby& x) {
+  on_standby(self, peer, x, from.request);
 }
 
 void take(self_ptr self, const std::string&, const control::envelope&,
@@ -530,6 +543,7 @@ bool on_child_exited(self_ptr self, const child_exited& gone) {
   auto& st = self->state;
   if (auto session = st.prepared->on_exited(gone)) {
     remove_socket(st.opts, *session, gone.tag);
+    tell_standbys_ended(self);
     return false;
   }
   if (end_leaving(self, gone))
@@ -540,6 +554,7 @@ bool on_child_exited(self_ptr self, const child_exited& gone) {
   auto x = std::move(i->second);
   st.workers.erase(i);
   note_process_end(self, x, gone.how);
+  worker_ended(self, x.order.session, gone.clean && !x.next);
   if (x.stage == stage::starting)
     report_failure(self, x, "the worker ended at once: " + gone.how);
   else

@@ -24,6 +24,9 @@ void take(self_ptr self, const control::envelope&,
 /// Changes what the session holds while it runs.
 void take(self_ptr self, const control::envelope&,
           const control::resize_session& to);
+/// Starts the process of a prepared worker, which must report that it is ready
+/// within the time of a hello. Precondition: the session has none.
+void prepare(self_ptr self, prepared_worker x);
 /// Stops all workers, for good.
 void stop_workers(self_ptr self);
 

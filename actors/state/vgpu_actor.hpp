@@ -6,6 +6,7 @@
 #include "devices/interface/device.hpp"
 #include "schema/base/ids.hpp"
 #include "schema/log/session_area.hpp"
+#include "schema/wire/next_worker.hpp"
 
 #include <caf/all.hpp>
 
@@ -128,6 +129,13 @@ struct resize_vgpu {
   std::uint64_t quota = 0;
 };
 
+/// Says which standby the session has. The worker actor passes it on from the
+/// node.
+struct standby_changed {
+  /// Says how the worker reaches the standby. Empty: there is none.
+  next_worker standby{};
+};
+
 /// Orders a device to fail, for tests and demonstrations. The worker actor
 /// passes it on from a command.
 struct break_device {
@@ -178,7 +186,8 @@ using vgpu_actor =
                      caf::replies_to<describe_vgpu>::with<vgpu_description>,
                      caf::replies_to<adopt_vgpu>::with<vgpu_place>,
                      caf::replies_to<resume_vgpu>::with<vgpu_place>,
-                     caf::reacts_to<resize_vgpu>, caf::reacts_to<break_device>>;
+                     caf::reacts_to<resize_vgpu>, caf::reacts_to<break_device>,
+                     caf::reacts_to<standby_changed>>;
 
 } // namespace vgpu
 
@@ -191,3 +200,4 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::adopt_vgpu)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::resume_vgpu)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::resize_vgpu)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::break_device)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(vgpu::standby_changed)

@@ -2,6 +2,7 @@
 
 #include "actors/link/log.hpp"
 
+#include <utility>
 #include <variant>
 
 namespace vgpu {
@@ -10,10 +11,13 @@ namespace {
 
 using self_ptr = worker_actor::stateful_pointer<worker_state>;
 
-void send(self_ptr self, control::body what) {
+/// Is the request number of the only request to the node.
+constexpr std::uint64_t in_the_way = 1;
+
+void send(self_ptr self, control::body what, std::uint64_t request = 0) {
   auto& st = self->state;
-  self->send(st.link, std::make_shared<const outgoing>(
-                          outgoing{{}, {st.options.name, 0, std::move(what)}}));
+  self->send(st.link, std::make_shared<const outgoing>(outgoing{
+                          {}, {st.options.name, request, std::move(what)}}));
 }
 
 void beat(self_ptr self) {
@@ -81,6 +85,12 @@ void take(self_ptr self, const control::resize_session& to) {
     self->send(st.vgpu, resize_vgpu{to.quota});
 }
 
+void take(self_ptr self, const control::worker_prepared& x) {
+  const auto& st = self->state;
+  if (x.session == st.options.session)
+    self->send(st.vgpu, standby_changed{x.next});
+}
+
 void take(self_ptr self, const control::inject_fault& order) {
   self->send(self->state.vgpu, break_device{0, order.kind});
 }
@@ -89,10 +99,39 @@ void take(self_ptr self, const control::inject_fault& order) {
 template <class T>
 void take(self_ptr, const T&) {}
 
+/// Asks the node to end the standbys on the session's devices.
+caf::typed_response_promise<bool> end_standbys(self_ptr self) {
+  auto& st = self->state;
+  auto answer = self->make_response_promise<bool>();
+  if (!st.at || st.in_the_way) {
+    answer.deliver(false);
+    return answer;
+  }
+  st.in_the_way = answer;
+  send(self,
+       control::standby{st.at->session, st.at->epoch,
+                        control::standby_news::in_the_way},
+       in_the_way);
+  return answer;
+}
+
 void take_envelope(self_ptr self, const control::envelope& in) {
+  auto& waits = self->state.in_the_way;
+  if (in.request == in_the_way && waits) {
+    waits->deliver(std::holds_alternative<control::done>(in.body));
+    return waits.reset();
+  }
   if (!self->state.vgpu)
-    return; // there is nothing to resize or to break yet
+    return; // nothing is for a worker without orders
   std::visit([&](const auto& x) { take(self, x); }, in.body);
+}
+
+void tell_of_standby(self_ptr self, control::standby_news news) {
+  const auto& st = self->state;
+  if (st.at)
+    send(self, control::standby{st.at->session, st.at->epoch, news});
+  else if (news == control::standby_news::wanted) // the node knows no vGPU yet
+    self->send(st.vgpu, standby_changed{});
 }
 
 void take(self_ptr self, const link_event& change) {
@@ -137,6 +176,8 @@ worker_actor::behavior_type worker(self_ptr self, worker_options options,
       [self](const incoming_ptr& in) { take_envelope(self, in->what); },
       [self](const link_event_ptr& change) { take(self, *change); },
       [self](const worker_begins& x) { begin(self, x.vgpu); },
+      [self](const standby_said& x) { tell_of_standby(self, x.news); },
+      [self](standbys_in_the_way) { return end_standbys(self); },
       [self](caf::tick_atom) { beat(self); },
   };
 }

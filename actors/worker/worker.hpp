@@ -41,6 +41,8 @@ struct worker_state {
   /// Holds where the vGPU is, once the vGPU has answered.
   std::optional<vgpu_place> at;
   std::shared_ptr<session_gauges> gauges;
+  /// Holds the answer that waits for the end of standbys, if one does.
+  std::optional<caf::typed_response_promise<bool>> in_the_way;
   std::function<void()> node_gone;
   bool connected = false;
 };
@@ -48,8 +50,8 @@ struct worker_state {
 /// Implements the worker's actor. It reports to the node that the devices are
 /// open. When its orders have come, it asks the vGPU where it is, sends the
 /// node its hello, and then reports the session's progress with every
-/// heartbeat. It passes on quotas and injected faults. It calls `node_gone`
-/// when the node's process is gone.
+/// heartbeat. It passes on quotas, injected faults and news of the standby. It
+/// calls `node_gone` when the node's process is gone.
 worker_actor::behavior_type
 worker(worker_actor::stateful_pointer<worker_state> self,
        worker_options options, link_actor link,

@@ -104,6 +104,9 @@ void print_vgpu(const json& vgpu, bool detail) {
       std::cout << "    protection: " << recovers << "\n";
     if (!detail)
       continue;
+    if (session.value("standby", false))
+      std::cout << "    a standby has its objects, and serves it if its worker "
+                   "dies\n";
     print_memory(session);
     auto touches = session.value("managed_memory", std::string{});
     if (!touches.empty())

@@ -33,6 +33,7 @@ struct options {
   std::string run_dir = default_run_dir();
   std::string bind = "ipc";
   std::string memory = "4GiB";
+  std::string standby_memory = "auto";
   std::string worker = sibling("vgpu-worker");
   std::string sandbox = "auto";
   bool insecure_network = false;
@@ -59,6 +60,12 @@ void describe(CLI::App& app, options& x) {
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_option("--memory", x.memory, "memory of each cpu GPU")
+      ->capture_default_str();
+  app.add_option("--standby-memory", x.standby_memory,
+                 "memory of a GPU that one standby takes, which makes a "
+                 "recovery faster; with 0 there are none. auto: 1GiB of real "
+                 "GPUs, and 0 of cpu GPUs, whose workers start at once")
+      ->envname("VGPU_STANDBY_MEMORY")
       ->capture_default_str();
   describe_capability(app, x.inventory.capability);
   app.add_option("--bind", x.bind,
@@ -225,6 +232,17 @@ supervisor_watcher::behavior_type watcher(supervisor_watcher::pointer,
   };
 }
 
+/// Returns the memory that a standby takes of each pGPU.
+result<std::uint64_t> standby_memory_of(const options& x,
+                                        const std::vector<control::pgpu>& all) {
+  if (x.standby_memory != "auto")
+    return parse_size(x.standby_memory);
+  constexpr auto of_context_and_modules = std::uint64_t{1} << 30;
+  return !all.empty() && all.front().backend == "nvidia"
+             ? of_context_and_modules
+             : 0;
+}
+
 int serve(options x) {
   allow_many_descriptors(); // each worker has several
   main_loop loop;
@@ -252,6 +270,10 @@ int serve(options x) {
   auto sandbox = sandbox_of(x, *pgpus, loop);
   auto what = options_of(x, std::move(*pgpus));
   what.sandbox = std::move(sandbox);
+  auto standby = standby_memory_of(x, what.pgpus);
+  if (!standby)
+    return complain("--standby-memory: " + standby.why().what);
+  what.standby_memory = *standby;
   if (somebody_listens(what.worker_endpoint))
     return complain("a node named '" + x.inventory.node +
                     "' is already running in this run directory; choose "

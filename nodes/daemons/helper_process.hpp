@@ -1,7 +1,7 @@
 // Helpers of a worker as started programs.
 #pragma once
 
-#include "actors/worker/serve/helper.hpp"
+#include "actors/worker/checkpoint/helper.hpp"
 
 #include <string>
 #include <vector>

@@ -1,8 +1,8 @@
 // The helper processes of a worker.
 #pragma once
 
-#include "actors/worker/serve/dry_run.hpp"
-#include "actors/worker/serve/helper.hpp"
+#include "actors/worker/checkpoint/dry_run.hpp"
+#include "actors/worker/checkpoint/helper.hpp"
 
 #include <string>
 #include <vector>

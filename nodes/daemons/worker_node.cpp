@@ -6,7 +6,7 @@
 #include "actors/link/link.hpp"
 #include "actors/link/log.hpp"
 #include "actors/link/system.hpp"
-#include "actors/worker/serve/preparation_desk.hpp"
+#include "actors/worker/checkpoint/preparation_desk.hpp"
 #include "actors/worker/worker.hpp"
 #include "devices/cpu/cpu_device.hpp"
 #include "devices/nvidia/nvidia_device.hpp"
@@ -299,6 +299,17 @@ int checkpoint_or_restore(std::string_view how, const char* number) {
                                                      : nobody_knows);
 }
 
+/// Has the node end the standbys on the session's devices. Returns whether
+/// there were any.
+bool end_standbys(caf::actor_system& system, const worker_actor& reporter) {
+  constexpr std::chrono::seconds patience{5};
+  caf::scoped_actor self{system};
+  auto ended = false;
+  self->request(reporter, patience, standbys_in_the_way{})
+      .receive([&](bool any) { ended = any; }, [](const caf::error&) {});
+  return ended;
+}
+
 int run(const options& given) {
   allow_many_descriptors();
   sandbox_report sandbox;
@@ -399,6 +410,11 @@ int run(const options& given) {
   serving.preparation = [](auto& to, auto session, auto files, auto ring) {
     return prepare_next_worker(to, session, files, std::move(ring));
   };
+  serving.tell_of_standby = [reporter](control::standby_news news) {
+    caf::anon_send(reporter, standby_said{news});
+  };
+  exec->when_short(
+      [&system, reporter] { return end_standbys(system, reporter); });
   if (contents)
     serving.contents = std::make_shared<const unique_fd>(std::move(contents));
   if (lent.parcel)

@@ -105,13 +105,13 @@ struct DataHead {
     # position lends its memory. With it comes a parcel of the descriptors, which
     # cannot travel by way of a client elsewhere.
 
-    # under Wire.Divergence.snapshot
+    # Under Wire.Divergence.snapshot: with the newest snapshot.
     coverWanted @22 :UInt64;
     # worker -> client: the call at this position reads what no snapshot covers
     # yet, and waits for one. Zero: it does not wait any more.
     covered @23 :UInt64;
-    # client -> worker: the newest snapshot is of this position. The largest
-    # number: no call is ever executed again.
+    # client -> worker, after each snapshot: the newest one is of this position.
+    # The largest number: no call is ever executed again.
 
     onDivergence @24 :Wire.Divergence;
     # client -> worker: the setting from now on, in place of attach's. A replay
@@ -142,6 +142,9 @@ struct Checkpoint {
   # worker has it make the session's objects before it stops.
   mayLeave @7 :Bool;
   # With goOn: leave at once where the memory can be handed to the next worker.
+  standsBy @8 :Bool;
+  # With goOn: the worker may have its node start a standby, which makes the
+  # session's objects before this snapshot is taken.
 }
 struct Checkpointing {
   order @0 :UInt64;

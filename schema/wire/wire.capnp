@@ -115,6 +115,12 @@ struct Envelope {
     # manager -> whoever has a key, and back
     rotateKey @51 :RotateKey;
     renewKey @52 :RenewKey;
+
+    # worker -> node
+    standby @53 :Standby;
+    # The node answers `wanted` with workerPrepared, which it also sends, with a
+    # failure, when the standby is gone. It answers `inTheWay` when the standbys
+    # have ended, or refuses it where there are none.
   }
 }
 
@@ -238,6 +244,8 @@ struct SessionLoad {
   idleMs @9 :UInt64;
   # The time since the session last had a call or work on the device.
   side @10 :SideMemory;
+  standby @11 :Bool;
+  # Whether a standby at the same place has the objects of the newest snapshot.
 }
 struct SideMemory {
   # The bytes of its pGPUs' memory that the session uses in addition to its
@@ -564,6 +572,27 @@ struct WorkerPrepared {
   # The reason why there is no prepared worker, or empty.
   next @2 :NextWorker;
   # Where the worker can be told what to do in advance.
+}
+struct Standby {
+  # What a worker tells its node of its standby: the prepared worker at the same
+  # place that serves the session if this one dies.
+  session @0 :UInt64;
+  epoch @1 :UInt64;
+  news @2 :StandbyNews;
+}
+enum StandbyNews {
+  wanted @0;
+  # The session is protected, and would gain by a standby.
+  making @1;
+  # The standby makes the session's objects. Until `made` it can serve the
+  # session from no snapshot.
+  made @2;
+  # The newest snapshot has the objects that it has made.
+  useless @3;
+  # It is not needed any more, or cannot serve the session.
+  inTheWay @4;
+  # The session needs memory of its pGPUs that standbys may have, whosever they
+  # are.
 }
 struct WorkerStarted {
   session @0 :UInt64;

@@ -17,6 +17,7 @@ usage: snapshots.sh BUILD CASE mapped|forwarded
   promised many short calls, under the default protection: a late death repeats
            what the promise allows, and not the whole journal
   dear     the promise may cost nothing: an event and the status say what holds
+  standby  a standby serves the program as soon as its worker dies
   heat     heat's result is the same, bit for bit
 EOT
 }
@@ -246,6 +247,29 @@ run_short_calls() {
   undisturbed_heat undisturbed "${of_heat[@]}"
   follow_program disturbed "$vgpu" run -- "$heat" "${of_heat[@]}"
   not_noticed
+}
+
+stands_by() { [[ $(session .standby) == true ]]; }
+
+# Prints the processes for the program's session, except its worker.
+standby_of_session() {
+  pgrep -f -- "vgpu-worker .*--session $(session .id) " |
+    grep -vx "$(session .worker_pid)"
+}
+
+case_standby() {
+  local next
+  export VGPU_STANDBY_MEMORY=64MiB
+  on_line() {
+    (($1 == 20 || $1 == 40)) || return 0
+    until_true stands_by || fail "there is no standby"
+    next=$(standby_of_session) || fail "there is no standby's process"
+    kill_and_wait
+    [[ $(session .worker_pid) == "$next" ]] ||
+      fail "it is not served by its standby, process $next"
+  }
+  cluster_up --nodes 1
+  run_mover 200 "${often[@]}"
 }
 
 case_heat() {

@@ -185,11 +185,15 @@ bool executor::needs_cover(const dispatch_context& on,
 
 bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
   lacks_cover_ = false;
-  auto once_more = copier_.has_room() ? owner : nullptr;
+  auto once_more = copier_.has_room() || ask_for_memory_ ? owner : nullptr;
   auto done = perform(what, std::move(owner), true);
-  // A snapshot may have memory that the session now needs.
-  if (!done.outcome && cuda_code(done.outcome) == CUDA_ERROR_OUT_OF_MEMORY &&
-      copier_.give_back_room())
+  // A snapshot may have memory that the session now needs, or a standby.
+  auto lacks = [&] {
+    return !done.outcome && cuda_code(done.outcome) == CUDA_ERROR_OUT_OF_MEMORY;
+  };
+  if (lacks() && copier_.give_back_room())
+    done = perform(what, once_more, true);
+  if (lacks() && ask_for_memory_ && ask_for_memory_())
     done = perform(what, std::move(once_more), true);
   auto& outcome = done.outcome;
   if (done.held_back)

@@ -138,6 +138,11 @@ public:
   void when_allowed(std::function<void(device::device&, std::uint64_t)> tell) {
     tell_quota_ = std::move(tell);
   }
+  /// Sets the function that has others give back memory of the devices, which
+  /// this session needs. It waits for that, and returns whether there is more.
+  void when_short(std::function<bool()> ask) {
+    ask_for_memory_ = std::move(ask);
+  }
   session_account& account() noexcept { return objects_.account; }
   const session_account& account() const noexcept { return objects_.account; }
   /// Returns the bytes of device memory that the session has. Thread-safe.
@@ -296,6 +301,7 @@ private:
   session_objects objects_;
   state_copier copier_{objects_};
   std::uint64_t quota_ = 0;
+  std::function<bool()> ask_for_memory_{};
   bool lacks_cover_ = false;
   bool awaits_state_ = false;
   /// Tells whether the device had no memory for an object of the program.

@@ -4,10 +4,10 @@
 #include "actors/link/unix_socket.hpp"
 #include "actors/state/snapshot_inflow.hpp"
 #include "actors/state/vgpu_actor.hpp"
+#include "actors/worker/checkpoint/lent_parcel.hpp"
 #include "actors/worker/execute/executor.hpp"
 #include "actors/worker/serve/forwarded_source.hpp"
 #include "actors/worker/serve/heartbeat_thread.hpp"
-#include "actors/worker/serve/lent_parcel.hpp"
 #include "actors/worker/serve/replay_progress.hpp"
 #include "actors/worker/serve/session_identity.hpp"
 

@@ -3,10 +3,11 @@
 
 #include "actors/link/control_values.hpp"
 #include "actors/state/vgpu_actor.hpp"
-#include "actors/worker/serve/dry_run.hpp"
-#include "actors/worker/serve/helper.hpp"
-#include "actors/worker/serve/lent_parcel.hpp"
-#include "actors/worker/serve/next_preparation.hpp"
+#include "actors/worker/checkpoint/dry_run.hpp"
+#include "actors/worker/checkpoint/helper.hpp"
+#include "actors/worker/checkpoint/lent_parcel.hpp"
+#include "actors/worker/checkpoint/next_preparation.hpp"
+#include "actors/worker/checkpoint/session_standby.hpp"
 #include "schema/base/busy_poll.hpp"
 #include "schema/base/ids.hpp"
 
@@ -41,6 +42,8 @@ struct vgpu_actor_options {
   /// Passes objects on to the session's next worker. Without it, that one makes
   /// them when it restores the state.
   begin_preparation preparation;
+  /// Tells the node about the session's standby. Without it there is none.
+  session_standby::teller tell_of_standby{};
   /// Holds the file in which the session's former worker on this host kept a
   /// copy of its memory; may be null or empty.
   shared_file contents{};

@@ -42,7 +42,8 @@ vgpu_state_actor::vgpu_state_actor(caf::actor_config& cfg,
       arrival_(identity_, *exec_, forwarded_, progress_, heartbeats_,
                std::move(options_.contents), std::move(options_.lent)),
       checkpoint_(identity_, *exec_, progress_, client_, heartbeats_,
-                  {options_.dry_run, options_.gpu_mover, options_.preparation},
+                  {options_.dry_run, options_.gpu_mover, options_.preparation,
+                   options_.tell_of_standby},
                   [this] { ring(); },
                   {[this](const std::string& why) { end(why, false); },
                    [this](const status& how) {
@@ -222,6 +223,9 @@ void vgpu_state_actor::read_mailbox() {
       [this](const break_device& x) {
         if (!is_over())
           exec_->inject(x.ordinal, x.fault);
+      },
+      [this](const standby_changed& x) {
+        checkpoint_.standby_changed(x.standby);
       },
       [this](caf::exit_msg& x) { take(x); },
       caf::others >> [](caf::message_view&) -> caf::result<caf::message> {

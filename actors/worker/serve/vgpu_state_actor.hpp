@@ -143,6 +143,7 @@ private:
   void on(const std::string& peer, const data::join& x);
   void on(const data::calls& x, const parcel_ptr& in);
   void on(const data::keepalive& x);
+  void on(const data::covered& x);
   void on(const data::state_part& x, const parcel_ptr& in);
   void begin_replay(const data::attach& by);
   void arrived();

@@ -39,7 +39,7 @@ bool vgpu_state_actor::take_from_guest(packet& in) {
   else if (std::holds_alternative<data::go_on>(head->body))
     (void)resume();
   else if (auto* news = std::get_if<data::covered>(&head->body))
-    cover_.take(*news);
+    on(*news);
   else if (auto* wish = std::get_if<data::wish>(&head->body))
     cover_.take(*wish);
   else
@@ -188,7 +188,7 @@ void vgpu_state_actor::take_from_client(const data::head& head,
   else if (auto* wanted = std::get_if<data::state_wanted>(&head.body))
     describe(*wanted);
   else if (auto* news = std::get_if<data::covered>(&head.body))
-    cover_.take(*news);
+    on(*news);
   else if (auto* wish = std::get_if<data::wish>(&head.body))
     cover_.take(*wish);
   else if (auto* part = std::get_if<data::state_part>(&head.body))
@@ -249,6 +249,11 @@ void vgpu_state_actor::on(const data::keepalive& x) {
     forwarded_.send_attached(progress_.now());
   else
     forwarded_.send(progress_.now());
+}
+
+void vgpu_state_actor::on(const data::covered& x) {
+  cover_.take(x);
+  checkpoint_.covered(x.position);
 }
 
 void vgpu_state_actor::on(const data::calls& x, const parcel_ptr& in) {

@@ -25,13 +25,22 @@ void worker_checkpoint::begin(const data::checkpoint& x,
   // A whole state that leaves for good needs the room of the kept copies.
   if (!uses_kept_file())
     drop_kept();
-  if (!start_preparation())
+  if (!start_standby() && !start_preparation())
     begin_state();
+}
+
+void worker_checkpoint::covered(std::uint64_t position) {
+  if (position == data::covered::everything) // nothing is ever restored
+    standby_.give_up(clock::now());
+  else
+    standby_.covered(position);
 }
 
 void worker_checkpoint::go_on() {
   if (blocks_driver(phase_))
     return restore_process();
+  if (phase_ == checkpoint_phase::preparing && wanted_.stands_by)
+    standby_.give_up(clock::now()); // nobody knows what it has made
   of_ = subject::state;
   phase_ = checkpoint_phase::running;
   next_.reset();
@@ -72,6 +81,29 @@ void worker_checkpoint::look() {
 }
 
 // -- preparing ----------------------------------------------------------------
+
+/// Has a standby make the objects before the snapshot, if the node has one or
+/// starts one. Calls are executed meanwhile.
+bool worker_checkpoint::start_standby() {
+  if (!wanted_.stands_by || !begin_preparation_ || !exec_.has_images() ||
+      !standby_.wanted(clock::now()))
+    return false;
+  phase_ = checkpoint_phase::preparing;
+  tell(phase_told::copying);
+  look_standby();
+  return true;
+}
+
+/// Continues once the node has answered.
+void worker_checkpoint::look_standby() {
+  if (standby_.awaited())
+    return;
+  wanted_.next = standby_.begin_making();
+  if (start_preparation())
+    return;
+  standby_.give_up(clock::now());
+  begin_state();
+}
 
 /// Has the session's next worker make the objects, if there is one. Calls are
 /// executed meanwhile.
@@ -114,8 +146,8 @@ status worker_checkpoint::pass_objects_on() {
   if (!written)
     return written.why();
   // Without such a file the whole state travels by way of the client.
-  auto contents = !client_.is_on_this_host() && uses_kept_file() &&
-                  exec_.copies_ahead() && choose_file();
+  auto contents = !wanted_.stands_by && !client_.is_on_this_host() &&
+                  uses_kept_file() && exec_.copies_ahead() && choose_file();
   auto begun = begin_preparation_(
       wanted_.next, identity_.session,
       {objects_.get(), contents ? files_.state() : -1}, ring_);
@@ -128,14 +160,18 @@ status worker_checkpoint::pass_objects_on() {
 void worker_checkpoint::look_preparation() {
   if (description_)
     return write_objects();
+  if (!next_)
+    return look_standby();
   if (auto outcome = next_->outcome())
     end_preparation(*outcome);
 }
 
 void worker_checkpoint::end_preparation(const status& how) {
   objects_ = unique_fd{};
-  if (!how)
+  if (!how || wanted_.stands_by)
     next_.reset();
+  if (wanted_.stands_by)
+    how ? standby_.made(tried_) : standby_.give_up(clock::now());
   if (how) // it was as good as a dry run
     exec_.dry_run_done(tried_);
   else if (how.why().kind == fault_kind::unsupported)

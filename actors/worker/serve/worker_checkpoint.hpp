@@ -1,14 +1,15 @@
 // The checkpoints of a session, in its worker.
 #pragma once
 
+#include "actors/worker/checkpoint/checkpoint_files.hpp"
+#include "actors/worker/checkpoint/checkpoint_phase.hpp"
+#include "actors/worker/checkpoint/dry_run.hpp"
+#include "actors/worker/checkpoint/gpu_release.hpp"
+#include "actors/worker/checkpoint/next_preparation.hpp"
+#include "actors/worker/checkpoint/session_standby.hpp"
 #include "actors/worker/execute/executor.hpp"
-#include "actors/worker/serve/checkpoint_files.hpp"
-#include "actors/worker/serve/checkpoint_phase.hpp"
 #include "actors/worker/serve/client_channel.hpp"
-#include "actors/worker/serve/dry_run.hpp"
-#include "actors/worker/serve/gpu_release.hpp"
 #include "actors/worker/serve/heartbeat_thread.hpp"
-#include "actors/worker/serve/next_preparation.hpp"
 #include "actors/worker/serve/replay_progress.hpp"
 #include "actors/worker/serve/session_identity.hpp"
 
@@ -43,6 +44,8 @@ public:
     begin_gpu_move gpu_mover;
     /// Passes objects on to the session's next worker; may be empty.
     begin_preparation preparation;
+    /// Tells the node what the session's standby is to do; may be empty.
+    session_standby::teller standby;
   };
 
   /// Holds those who receive the outcome of a checkpoint besides the client.
@@ -61,6 +64,7 @@ public:
       : identity_(identity), exec_(exec), progress_(progress), client_(client),
         heartbeats_(heartbeats), begin_dry_run_(std::move(by.dry_run)),
         begin_preparation_(std::move(by.preparation)),
+        standby_(std::move(by.standby)),
         release_(std::move(by.gpu_mover), ring), ring_(std::move(ring)),
         to_(std::move(to)) {}
 
@@ -89,6 +93,12 @@ public:
     if (phase_ != checkpoint_phase::running)
       refuse(why);
   }
+  /// Takes the node's word on the standby.
+  void standby_changed(const next_worker& to) {
+    standby_.changed(to, clock::now());
+  }
+  /// Notes that the client's newest snapshot is of this position.
+  void covered(std::uint64_t position);
   /// Takes the next step, if it is time. Call it between calls.
   void look();
   /// Returns the bytes of the state that a client elsewhere requests; null
@@ -123,6 +133,8 @@ private:
   void drop_kept();
 
   // a state
+  bool start_standby();
+  void look_standby();
   bool start_preparation();
   void write_objects();
   status pass_objects_on();
@@ -161,6 +173,7 @@ private:
   heartbeat_thread& heartbeats_;
   begin_dry_run begin_dry_run_;
   begin_preparation begin_preparation_;
+  session_standby standby_;
   gpu_release release_;
   std::function<void()> ring_;
   listeners to_;

@@ -28,6 +28,7 @@ bool worker_checkpoint::begin_process(const std::string& why) {
 /// Releases the memory. The devices are idle, and no call is under way.
 void worker_checkpoint::release() {
   tell(phase_told::resting);
+  standby_.give_up(clock::now());
   progress_.note();
   client_.settle_answers(false);
   settled_.reset();

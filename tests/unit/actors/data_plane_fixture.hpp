@@ -134,6 +134,7 @@ struct world {
   bool hides_heap = false;                 // the kernels call malloc
   begin_dry_run dry_run;
   begin_preparation preparation;
+  session_standby::teller tell_of_standby;
   shared_file former_contents;
   /// Serves in the next worker; null: a new one.
   std::unique_ptr<executor> ready;
@@ -271,6 +272,7 @@ struct world {
                                             .cover_within = cover_within,
                                             .dry_run = dry_run,
                                             .preparation = preparation,
+                                            .tell_of_standby = tell_of_standby,
                                             .contents = former_contents,
                                             .lent = lent,
                                             .gpu_mover = gpu_mover,

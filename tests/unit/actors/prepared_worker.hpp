@@ -1,7 +1,7 @@
 // A prepared worker of the session of data_plane_fixture.hpp.
 #pragma once
 
-#include "actors/worker/serve/preparation_desk.hpp"
+#include "actors/worker/checkpoint/preparation_desk.hpp"
 #include "tests/unit/actors/data_plane_fixture.hpp"
 
 namespace vgpu::test {

@@ -159,6 +159,7 @@ std::vector<body> one_of_each() {
       audit{{"1 ab {}", "2 cd {}"}, 2, "cd"},
       rotate_key{3, std::string(40, 'm'), 20.5},
       renew_key{3, std::string(40, 'k')},
+      standby{{8}, {9}, standby_news::made},
   };
 }
 

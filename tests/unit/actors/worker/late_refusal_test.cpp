@@ -93,6 +93,27 @@ BOOST_AUTO_TEST_CASE(a_wait_tells_of_refused_memory_once) {
   BOOST_TEST((exec->error() == CUDA_SUCCESS));
 }
 
+BOOST_AUTO_TEST_CASE(others_give_their_memory_back_before_a_refusal) {
+  auto asked = 0;
+  exec->when_short([&] {
+    // A standby ends, and the device has more.
+    device::allow_cpu_device(exec->on(0), ++asked * has * 2);
+    return true;
+  });
+  call_it(call::mem_alloc{at, has});
+  BOOST_TEST(asked == 0);
+  call_it(call::mem_alloc{at + has, has});
+  BOOST_TEST((wait() == CUDA_SUCCESS));
+  BOOST_TEST(asked == 1);
+  exec->when_short([&] {
+    ++asked;
+    return false; // there is none
+  });
+  call_it(call::mem_alloc{at + 2 * has, has});
+  BOOST_TEST((wait() == CUDA_ERROR_OUT_OF_MEMORY));
+  BOOST_TEST(asked == 2);
+}
+
 BOOST_AUTO_TEST_CASE(refused_memory_costs_nothing_and_harms_no_neighbour) {
   call_it(call::mem_alloc{at, 512});
   call_it(call::mem_alloc{at + 512, has});

@@ -1,4 +1,4 @@
-#include "actors/worker/serve/next_preparation.hpp"
+#include "actors/worker/checkpoint/next_preparation.hpp"
 
 #include "actors/link/data_head.hpp"
 #include "actors/link/doorbell.hpp"

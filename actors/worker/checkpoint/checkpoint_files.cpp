@@ -1,4 +1,4 @@
-#include "actors/worker/serve/checkpoint_files.hpp"
+#include "actors/worker/checkpoint/checkpoint_files.hpp"
 
 #include "actors/state/state_file.hpp"
 #include "actors/state/state_transfer.hpp"

@@ -4,8 +4,8 @@
 #include "actors/link/data_head.hpp"
 #include "actors/link/doorbell.hpp"
 #include "actors/link/unix_socket.hpp"
+#include "actors/worker/checkpoint/lent_parcel.hpp"
 #include "actors/worker/execute/executor.hpp"
-#include "actors/worker/serve/lent_parcel.hpp"
 #include "schema/base/ids.hpp"
 
 #include <atomic>

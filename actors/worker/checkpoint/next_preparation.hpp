@@ -11,7 +11,7 @@
 // it restores the state.
 #pragma once
 
-#include "actors/worker/serve/helper.hpp"
+#include "actors/worker/checkpoint/helper.hpp"
 #include "schema/base/ids.hpp"
 #include "schema/wire/next_worker.hpp"
 

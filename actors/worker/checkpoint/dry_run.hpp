@@ -8,7 +8,7 @@
 // worker tests it while the session runs on.
 #pragma once
 
-#include "actors/worker/serve/helper.hpp"
+#include "actors/worker/checkpoint/helper.hpp"
 
 namespace vgpu {
 

@@ -3,7 +3,7 @@
 // and later brings it back.
 #pragma once
 
-#include "actors/worker/serve/helper.hpp"
+#include "actors/worker/checkpoint/helper.hpp"
 
 #include <chrono>
 #include <functional>

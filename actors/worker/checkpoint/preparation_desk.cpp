@@ -1,4 +1,4 @@
-#include "actors/worker/serve/preparation_desk.hpp"
+#include "actors/worker/checkpoint/preparation_desk.hpp"
 
 #include "actors/link/log.hpp"
 

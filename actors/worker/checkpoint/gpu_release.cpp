@@ -1,4 +1,4 @@
-#include "actors/worker/serve/gpu_release.hpp"
+#include "actors/worker/checkpoint/gpu_release.hpp"
 
 #include <utility>
 
