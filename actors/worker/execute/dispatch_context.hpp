@@ -21,7 +21,7 @@ struct dispatch_context {
   device_slot& slot;
   const record& what;
   /// Keeps the record's payload.
-  std::shared_ptr<const void> owner;
+  const std::shared_ptr<const void>& owner;
   /// Tells that the call has answered with an error of its own, so that nothing
   /// of it lasts although its execution did not fail.
   bool refused = false;

@@ -89,7 +89,7 @@ void executor::answers_into(std::span<std::byte> arena) {
 
 /// `in_turn` brings work to the devices only in the session's turns.
 executor::performed executor::perform(const record& what,
-                                      std::shared_ptr<const void> owner,
+                                      const std::shared_ptr<const void>& owner,
                                       bool in_turn) {
   performed out;
   auto decoded = call::decode(
@@ -101,8 +101,7 @@ executor::performed executor::perform(const record& what,
           out.outcome = cuda_fault(CUDA_ERROR_INVALID_DEVICE, "no such device");
           return;
         }
-        dispatch_context on{objects_, objects_.devices[ordinal], what,
-                            std::move(owner)};
+        dispatch_context on{objects_, objects_.devices[ordinal], what, owner};
         perform(x, on, in_turn, out);
       });
   if (!decoded)
@@ -183,18 +182,20 @@ bool executor::needs_cover(const dispatch_context& on,
          !objects_.cover.is_left_out(at);
 }
 
-bool executor::execute(const record& what, std::shared_ptr<const void> owner) {
+/// Returns whether the call found no memory on its device.
+bool executor::lacks_memory(const performed& x) {
+  return !x.outcome && cuda_code(x.outcome) == CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+bool executor::execute(const record& what,
+                       const std::shared_ptr<const void>& owner) {
   lacks_cover_ = false;
-  auto once_more = copier_.has_room() || ask_for_memory_ ? owner : nullptr;
-  auto done = perform(what, std::move(owner), true);
+  auto done = perform(what, owner, true);
   // A snapshot may have memory that the session now needs, or a standby.
-  auto lacks = [&] {
-    return !done.outcome && cuda_code(done.outcome) == CUDA_ERROR_OUT_OF_MEMORY;
-  };
-  if (lacks() && copier_.give_back_room())
-    done = perform(what, once_more, true);
-  if (lacks() && ask_for_memory_ && ask_for_memory_())
-    done = perform(what, std::move(once_more), true);
+  if (lacks_memory(done) && copier_.give_back_room())
+    done = perform(what, owner, true);
+  if (lacks_memory(done) && ask_for_memory_ && ask_for_memory_())
+    done = perform(what, owner, true);
   auto& outcome = done.outcome;
   if (done.held_back)
     return false;

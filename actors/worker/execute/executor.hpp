@@ -74,7 +74,7 @@ public:
   /// is not the session's turn, or too much of its work is pending. Then
   /// nothing was done; wait with await_turn() and execute the call again. It
   /// also does so for a read that needs cover.
-  bool execute(const record& what, std::shared_ptr<const void> owner);
+  bool execute(const record& what, const std::shared_ptr<const void>& owner);
 
   /// Returns what the program may read (result_cover.hpp).
   result_cover& cover() noexcept { return objects_.cover; }
@@ -285,8 +285,9 @@ private:
     bool held_back = false; // not the session's turn: nothing was done
     bool ends = false;      // ends an object
   };
-  performed perform(const record& what, std::shared_ptr<const void> owner,
-                    bool in_turn);
+  performed perform(const record& what,
+                    const std::shared_ptr<const void>& owner, bool in_turn);
+  static bool lacks_memory(const performed& x);
   template <class Call>
   void perform(const Call& x, dispatch_context& on, bool in_turn,
                performed& out);
