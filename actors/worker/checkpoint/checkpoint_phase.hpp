@@ -8,6 +8,8 @@ namespace vgpu {
 /// Says whether a worker executes calls, and if not, why.
 ///
 ///        14 ┌─► preparing ─┐
+///           │       ▲ 17   ▼
+///        16 ├─► asking ────┤ 18
 ///           │              ▼
 ///           │      ┌────── 5 ──────┐
 ///           │ 1    ▼       2       │       3              4
@@ -50,13 +52,17 @@ namespace vgpu {
 /// 14 The next worker is prepared on this host, and makes objects. 1, 2 or 3
 ///    follows, unless variables lie elsewhere there.
 /// 15 The file has everything.
+/// 16 For a snapshot: the node is asked for a standby.
+/// 17 There is one, which makes objects as in 14.
+/// 18 There is none: as after preparing.
 ///
-/// From preparing, dry_run, copying, stopping, settling and completing the
-/// session returns to running where the client lets it continue, or where no
-/// state can be taken. Where its process may be checkpointed instead, it goes
-/// to stopping.
+/// From asking, preparing, dry_run, copying, stopping, settling and completing
+/// the session returns to running where the client lets it continue, or where
+/// no state can be taken. Where its process may be checkpointed instead, it
+/// goes to stopping.
 enum class checkpoint_phase : std::uint8_t {
   running,
+  asking,
   preparing,
   dry_run,
   copying,
@@ -73,6 +79,11 @@ enum class checkpoint_phase : std::uint8_t {
 /// Returns whether calls may be executed in this phase without any condition.
 constexpr bool runs_calls(checkpoint_phase x) noexcept {
   return x < checkpoint_phase::stopping;
+}
+
+/// Returns whether objects are being made ahead, or will be.
+constexpr bool makes_ahead(checkpoint_phase x) noexcept {
+  return x == checkpoint_phase::asking || x == checkpoint_phase::preparing;
 }
 
 /// Returns whether the driver is moving the process's memory, or has moved it.

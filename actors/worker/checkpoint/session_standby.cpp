@@ -1,7 +1,5 @@
 #include "actors/worker/checkpoint/session_standby.hpp"
 
-#include <utility>
-
 namespace vgpu {
 
 using control::standby_news;

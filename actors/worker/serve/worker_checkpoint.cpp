@@ -39,7 +39,7 @@ void worker_checkpoint::covered(std::uint64_t position) {
 void worker_checkpoint::go_on() {
   if (blocks_driver(phase_))
     return restore_process();
-  if (phase_ == checkpoint_phase::preparing && wanted_.stands_by)
+  if (makes_ahead(phase_) && wanted_.stands_by)
     standby_.give_up(clock::now()); // nobody knows what it has made
   of_ = subject::state;
   phase_ = checkpoint_phase::running;
@@ -66,6 +66,8 @@ void worker_checkpoint::drop_kept() {
 void worker_checkpoint::look() {
   if (blocks_driver(phase_))
     look_moved();
+  if (phase_ == checkpoint_phase::asking)
+    look_standby();
   if (phase_ == checkpoint_phase::preparing)
     look_preparation();
   if (phase_ == checkpoint_phase::dry_run)
@@ -80,7 +82,7 @@ void worker_checkpoint::look() {
     take_state();
 }
 
-// -- preparing ----------------------------------------------------------------
+// -- asking and preparing -----------------------------------------------------
 
 /// Has a standby make the objects before the snapshot, if the node has one or
 /// starts one. Calls are executed meanwhile.
@@ -88,7 +90,7 @@ bool worker_checkpoint::start_standby() {
   if (!wanted_.stands_by || !begin_preparation_ || !exec_.has_images() ||
       !standby_.wanted(clock::now()))
     return false;
-  phase_ = checkpoint_phase::preparing;
+  phase_ = checkpoint_phase::asking;
   tell(phase_told::copying);
   look_standby();
   return true;
@@ -160,8 +162,6 @@ status worker_checkpoint::pass_objects_on() {
 void worker_checkpoint::look_preparation() {
   if (description_)
     return write_objects();
-  if (!next_)
-    return look_standby();
   if (auto outcome = next_->outcome())
     end_preparation(*outcome);
 }
