@@ -26,10 +26,8 @@ std::shared_ptr<usage_page> add_account(child_spec& to, session_id session) {
   return account;
 }
 
-control::session_load load_of(const supervisor_state::worker& x,
-                              bool has_standby) {
+control::session_load load_of(const supervisor_state::worker& x) {
   auto out = x.load;
-  out.standby = has_standby;
   out.session = x.order.session;
   out.epoch = x.order.epoch;
   if (x.account)

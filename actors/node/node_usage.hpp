@@ -13,8 +13,7 @@ namespace vgpu {
 std::shared_ptr<usage_page> add_account(child_spec& to, session_id session);
 
 /// Returns the load that the worker reported, with the latest account.
-control::session_load load_of(const supervisor_state::worker& x,
-                              bool has_standby = false);
+control::session_load load_of(const supervisor_state::worker& x);
 
 /// Keeps the last account of a worker whose process is gone, for the manager.
 void note_ended(supervisor_state& st, const supervisor_state::worker& x);

@@ -143,8 +143,10 @@ void beat(self_ptr self) {
     return;
   control::node_beat out{st.opts.name, ++st.beats, {}, {}};
   for (const auto& [id, x] : st.workers)
-    if (x.stage == stage::running && x.load.session)
-      out.sessions.push_back(load_of(x, st.prepared->stands_by(id)));
+    if (x.stage == stage::running && x.load.session) {
+      out.sessions.push_back(load_of(x));
+      out.sessions.back().standby = st.prepared->stands_by(id);
+    }
   out.ended = last_accounts(st);
   tell_manager(self, std::move(out));
 }

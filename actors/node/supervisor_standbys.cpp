@@ -12,7 +12,8 @@ namespace {
 
 using stage = supervisor_state::stage;
 
-/// Returns the memory of a pGPU that neither programs nor standbys use.
+/// Returns the memory of a pGPU that neither programs nor standbys use. A
+/// session with several devices counts as if each had all of its memory.
 std::uint64_t free_memory(const supervisor_state& st, std::uint32_t pgpu) {
   auto has = [pgpu](const std::vector<std::uint32_t>& all) {
     return std::ranges::count(all, pgpu) != 0;

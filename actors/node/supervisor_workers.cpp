@@ -270,6 +270,7 @@ void take(self_ptr self, const control::envelope&,
 void take(self_ptr self, const control::envelope&,
           const control::prepare_worker& order) {
   auto& st = self->state;
+  st.prepared->drop_standby(order.session, "its session moves");
   st.prepared->drop(order.session);
   if (st.stopping || order.pgpus.empty())
     return;

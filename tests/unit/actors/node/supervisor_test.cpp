@@ -1,6 +1,4 @@
-#include "actors/node/supervisor.hpp"
-
-#include "tests/unit/actors/deterministic.hpp"
+#include "tests/unit/actors/node/supervisor_fixture.hpp"
 
 #include <csignal>
 #include <unistd.h>
@@ -8,189 +6,19 @@
 using namespace vgpu;
 using namespace vgpu::control;
 using namespace std::chrono_literals;
-using test::take;
+using namespace vgpu::test::supervised;
+using vgpu::test::take;
 
 namespace {
 
-constexpr auto gib = std::uint64_t{1} << 30;
-
-/// Records what it is asked to do, and starts no process.
-struct fake_spawner final : spawner {
-  struct started {
-    std::uint64_t tag;
-    child_spec what;
-  };
-  std::vector<started> starts;
-  std::vector<std::pair<std::uint64_t, int>> signals;
-
-  void start(std::uint64_t tag, child_spec what, child_listener) override {
-    starts.push_back({tag, std::move(what)});
-  }
-  std::map<std::uint64_t, std::string> inputs;
-  std::map<std::uint64_t, std::uint64_t> quotas; // that were changed
-
-  void resize(std::uint64_t tag, std::uint64_t quota) override {
-    quotas[tag] = quota;
-  }
-  void feed(std::uint64_t tag, std::string input) override {
-    inputs[tag] += input;
-  }
-  void signal(std::uint64_t tag, int number) override {
-    signals.emplace_back(tag, number);
-  }
-};
-
-struct node : test::deterministic {
-  test::outbox to_manager;
-  test::outbox to_workers;
-  std::shared_ptr<fake_spawner> children = std::make_shared<fake_spawner>();
-  std::string ready;
-  supervisor_actor chief;
-
-  explicit node(std::size_t most_workers = 8,
-                std::uint64_t standby_memory = 0) {
-    supervisor_options x;
-    x.standby_memory = standby_memory;
-    x.most_workers = most_workers;
-    x.name = "a";
-    x.host = "h";
-    x.manager_peer = "ipc://manager";
-    x.worker_program = "/bin/worker";
-    x.worker_endpoint = "ipc://node";
-    x.worker_bind = "ipc://worker-%s";
-    x.sandbox = "seccomp";
-    for (auto i = 0u; i < 2; ++i) {
-      x.pgpus.push_back({i, "cpu", {}});
-      x.pgpus.back().facts.total_memory = 4 * gib;
-    }
-    auto watcher = spawn([this]() -> supervisor_watcher::behavior_type {
-      return {[this](const supervisor_ready&) { ready += "ready"; },
-              [this](const supervisor_failed& y) { ready += y.why; }};
-    });
-    chief = spawn(supervisor, x, spawn(test::fake_link, &to_manager),
-                  spawn(test::fake_link, &to_workers),
-                  std::shared_ptr<spawner>{children}, watcher);
-    run();
-  }
-
-  /// Reports that the link to the manager is up.
-  void connect() {
-    tell(chief, std::make_shared<const link_event>(
-                    link_event{link_event::kind::up, "ipc://manager"}));
-  }
-
-  void manager_says(body what, std::uint64_t request = 0) {
-    tell(chief,
-         test::letter("ipc://manager", "manager", std::move(what), request));
-  }
-
-  void worker_says(body what, const std::string& peer = "w") {
-    tell(chief, test::letter(peer, "worker/1", std::move(what), 4));
-  }
-
-  /// Registers the node, and clears what it sent.
-  void join(std::uint64_t incarnation = 77) {
-    connect();
-    welcome x;
-    x.incarnation = incarnation;
-    manager_says(x);
-    manager_says(done{}, 1);
-    to_manager.clear();
-  }
-
-  template <class T>
-  std::optional<T> heard() {
-    auto got = take<T>(to_manager, "");
-    return got ? std::optional{got->first} : std::nullopt;
-  }
-
-  static start_worker order(std::uint64_t epoch_number = 1,
-                            std::vector<std::uint32_t> pgpus = {0}) {
-    return {{1},
-            {2},
-            {epoch_number},
-            4711,
-            pgpus,
-            gib,
-            control::protection::journal,
-            "prog",
-            1.0};
-  }
-
-  /// Starts a worker of this epoch, and returns the tag of its process.
-  std::uint64_t start(std::uint64_t epoch_number = 1) {
-    manager_says(order(epoch_number));
-    BOOST_REQUIRE(!children->starts.empty());
-    auto tag = children->starts.back().tag;
-    tell(chief, child_started{tag, 1234, {}});
-    worker_says(worker_hello{{1}, {epoch_number}, where(), {}});
-    auto told = heard<worker_started>();
-    BOOST_REQUIRE(told);
-    BOOST_TEST(told->failure == "");
-    BOOST_TEST(told->pid == 1234u);
-    return tag;
-  }
-
-  /// Migrates a session to the node's other pGPU, and orders it back before its
-  /// first process has ended. Returns the tags of both processes.
-  std::pair<std::uint64_t, std::uint64_t> there_and_back() {
-    auto first = start(1);
-    auto there = order(2, {1}), back = order(3, {0});
-    there.former_released = back.former_released = true;
-    manager_says(there);
-    auto second = children->starts.at(1).tag;
-    tell(chief, child_started{second, 1235, {}});
-    worker_says(worker_hello{{1}, {2}, where(), {}});
-    manager_says(back);
-    return {first, second};
-  }
-
-  static worker_endpoints where() { return {"ipc://w", "@w", "h"}; }
-
-  void ends(std::uint64_t tag, const std::string& how, bool clean = false) {
-    tell(chief, child_exited{tag, how, clean});
-  }
-};
-
 /// Runs one worker for each of its two pGPUs.
-struct small_node : node {
-  small_node() : node(1) {}
-};
-
-using signals = std::vector<std::pair<std::uint64_t, int>>;
-
-/// Keeps standbys of 1 GiB each.
-struct keeper : node {
-  keeper() : node(8, gib) { join(); }
-
-  void says(standby_news x) { worker_says(standby{{1}, {1}, x}); }
-
-  /// Starts the standby of the running worker. Returns its tag.
-  std::uint64_t stand_by() {
-    auto before = children->starts.size();
-    says(standby_news::wanted);
-    BOOST_REQUIRE(children->starts.size() == before + 1);
-    auto tag = children->starts.back().tag;
-    tell(chief, child_started{tag, 1235, {}});
-    to_workers.clear();
-    worker_says(worker_prepared{{1}, {}, {"w-1", 6}}, "standby");
-    auto got = take<worker_prepared>(to_workers, "w");
-    BOOST_REQUIRE(got);
-    BOOST_TEST(got->first.next.socket == "w-1");
-    BOOST_TEST(!heard<worker_prepared>());
-    return tag;
-  }
-
-  /// Returns why the worker has no standby.
-  std::string answer(const std::string& peer = "w") {
-    auto got = take<worker_prepared>(to_workers, peer);
-    return got ? got->first.failure : "no answer";
-  }
+struct small_node : a_node {
+  small_node() : a_node(1) {}
 };
 
 } // namespace
 
-BOOST_FIXTURE_TEST_SUITE(registration, node)
+BOOST_FIXTURE_TEST_SUITE(registration, a_node)
 
 BOOST_AUTO_TEST_CASE(a_node_registers_and_then_sends_heartbeats) {
   advance(300ms);
@@ -240,7 +68,7 @@ BOOST_AUTO_TEST_CASE(a_later_refusal_does_not_end_the_node) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-BOOST_FIXTURE_TEST_SUITE(workers, node)
+BOOST_FIXTURE_TEST_SUITE(workers, a_node)
 
 BOOST_AUTO_TEST_CASE(a_worker_reads_its_epoch_and_token_from_its_input) {
   join();
@@ -500,138 +328,6 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_prepared_is_reported) {
   BOOST_TEST(children->signals.size() == 1u);
 }
 
-// -- standbys -----------------------------------------------------------------
-
-BOOST_FIXTURE_TEST_CASE(a_standby_gets_the_orders_after_a_death, keeper) {
-  auto first = start();
-  auto next = stand_by();
-  says(standby_news::making);
-  says(standby_news::made);
-  ends(first, "signal 9", false);
-  to_manager.clear();
-  manager_says(stop_worker{{1}, {1}, "lost"});
-  manager_says(order(2));
-  BOOST_TEST(children->starts.size() == 2u);
-  BOOST_TEST(children->inputs[next] == "2 4711 0 none\n");
-  BOOST_TEST(children->signals.empty());
-}
-
-BOOST_FIXTURE_TEST_CASE(a_standby_with_objects_of_no_snapshot_is_not_used,
-                        keeper) {
-  auto first = start();
-  auto next = stand_by();
-  says(standby_news::making);
-  ends(first, "signal 9", false);
-  manager_says(order(2));
-  BOOST_TEST(children->starts.size() == 3u);
-  BOOST_TEST(!children->inputs.contains(next));
-  BOOST_CHECK((children->signals == signals{{next, SIGKILL}}));
-}
-
-BOOST_FIXTURE_TEST_CASE(a_standby_ends_with_its_session, keeper) {
-  auto first = start();
-  auto next = stand_by();
-  ends(first, "exit 0", true);
-  BOOST_CHECK((children->signals == signals{{next, SIGKILL}}));
-}
-
-BOOST_FIXTURE_TEST_CASE(a_standby_waits_for_no_session_that_went_elsewhere,
-                        keeper) {
-  auto first = start();
-  auto next = stand_by();
-  ends(first, "signal 9", false);
-  advance(9s);
-  BOOST_TEST(children->signals.empty());
-  advance(2s);
-  BOOST_CHECK((children->signals == signals{{next, SIGKILL}}));
-}
-
-BOOST_FIXTURE_TEST_CASE(a_standby_makes_room_for_a_movement, keeper) {
-  start();
-  auto next = stand_by();
-  manager_says(prepare_worker{{1}, {2}, {1}, gib});
-  BOOST_TEST(children->starts.size() == 3u);
-  BOOST_CHECK((children->signals == signals{{next, SIGKILL}}));
-  to_workers.clear();
-  says(standby_news::wanted);
-  BOOST_TEST(answer() == "it has a prepared worker");
-}
-
-BOOST_FIXTURE_TEST_CASE(another_manager_ends_no_standby, keeper) {
-  start();
-  stand_by();
-  welcome x;
-  x.incarnation = 78;
-  manager_says(x);
-  BOOST_TEST(children->signals.empty());
-}
-
-BOOST_FIXTURE_TEST_CASE(a_standby_gives_its_memory_back, keeper) {
-  start();
-  auto next = stand_by();
-  to_workers.clear();
-  worker_beat x;
-  x.load.session = {1};
-  x.load.epoch = {1};
-  x.load.memory_bytes = 2 * gib; // of four, and one for the standby
-  worker_says(x);
-  BOOST_TEST(children->signals.empty());
-  x.load.memory_bytes += 1;
-  worker_says(x);
-  BOOST_CHECK((children->signals == signals{{next, SIGKILL}}));
-  BOOST_TEST(answer() == "its memory was needed");
-  says(standby_news::wanted);
-  BOOST_TEST(answer() == "pGPU 0 has too little free memory");
-}
-
-BOOST_FIXTURE_TEST_CASE(a_standby_in_the_way_ends_before_the_answer, keeper) {
-  start();
-  auto next = stand_by();
-  to_workers.clear();
-  says(standby_news::in_the_way);
-  BOOST_CHECK((children->signals == signals{{next, SIGKILL}}));
-  BOOST_TEST(!take<done>(to_workers, "w"));
-  ends(next, "signal 9", false);
-  auto got = take<done>(to_workers, "w");
-  BOOST_REQUIRE(got);
-  BOOST_TEST(got->second == 4u); // the request
-  says(standby_news::in_the_way);
-  BOOST_TEST(take<refusal>(to_workers, "w")->first.reason ==
-             "there are no standbys");
-}
-
-BOOST_FIXTURE_TEST_CASE(a_worker_learns_that_its_standby_has_ended, keeper) {
-  start();
-  auto next = stand_by();
-  to_workers.clear();
-  ends(next, "signal 11", false);
-  BOOST_TEST(answer() == "it ended: signal 11");
-}
-
-BOOST_FIXTURE_TEST_CASE(nobody_else_gets_or_ends_a_standby, keeper) {
-  start();
-  to_workers.clear();
-  worker_says(standby{{1}, {1}, standby_news::wanted}, "stranger");
-  BOOST_TEST(answer("stranger") == "it is no worker of this node");
-  worker_says(standby{{1}, {9}, standby_news::wanted});
-  BOOST_TEST(answer() == "it is no worker of this node");
-  stand_by();
-  worker_says(standby{{1}, {1}, standby_news::useless}, "stranger");
-  BOOST_TEST(children->signals.empty());
-  says(standby_news::useless);
-  BOOST_TEST(children->signals.size() == 1u);
-}
-
-BOOST_AUTO_TEST_CASE(without_memory_for_them_there_are_no_standbys) {
-  join();
-  start();
-  to_workers.clear();
-  worker_says(standby{{1}, {1}, standby_news::wanted});
-  auto got = take<worker_prepared>(to_workers, "w");
-  BOOST_REQUIRE(got);
-  BOOST_TEST(got->first.failure == "this node keeps no standbys");
-}
-
 BOOST_AUTO_TEST_CASE(a_prepared_worker_ends_when_it_is_not_needed) {
   join();
   manager_says(prepare_worker{{1}, {2}, {0}, gib});
@@ -828,7 +524,7 @@ BOOST_AUTO_TEST_CASE(heartbeats_carry_loads_of_the_current_epoch) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-BOOST_FIXTURE_TEST_SUITE(devices, node)
+BOOST_FIXTURE_TEST_SUITE(devices, a_node)
 
 BOOST_AUTO_TEST_CASE(an_injected_loss_reaches_workers_and_the_inventory) {
   join();
@@ -896,7 +592,7 @@ BOOST_AUTO_TEST_CASE(a_pgpu_counts_quotas_and_use_of_its_sessions) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-BOOST_FIXTURE_TEST_SUITE(the_end, node)
+BOOST_FIXTURE_TEST_SUITE(the_end, a_node)
 
 BOOST_AUTO_TEST_CASE(a_node_signs_off_stops_its_workers_and_waits) {
   join();
