@@ -331,7 +331,8 @@ void session_snapshots::want_cover(std::uint64_t position) {
   // No call is behind the end of the log, whatever the worker says.
   wanted_ = std::min(position, parts().opened.header().tail.load());
   wanted_at_ = clock::now();
-  tell_covered();
+  if (wants_cover() && parts().opened.covered() >= wanted_)
+    tell_covered();
   if (auto why = impossible(); wants_cover() && !why.empty())
     uncoverable_ = why;
 }

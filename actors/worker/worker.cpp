@@ -11,8 +11,8 @@ namespace {
 
 using self_ptr = worker_actor::stateful_pointer<worker_state>;
 
-/// Is the request number of the only request to the node.
-constexpr std::uint64_t in_the_way = 1;
+/// Is the number of the only request to the node: to end standbys.
+constexpr std::uint64_t ending_request = 1;
 
 void send(self_ptr self, control::body what, std::uint64_t request = 0) {
   auto& st = self->state;
@@ -111,13 +111,13 @@ caf::typed_response_promise<bool> end_standbys(self_ptr self) {
   send(self,
        control::standby{st.at->session, st.at->epoch,
                         control::standby_news::in_the_way},
-       in_the_way);
+       ending_request);
   return answer;
 }
 
 void take_envelope(self_ptr self, const control::envelope& in) {
   auto& waits = self->state.in_the_way;
-  if (in.request == in_the_way && waits) {
+  if (in.request == ending_request && waits) {
     waits->deliver(std::holds_alternative<control::done>(in.body));
     return waits.reset();
   }

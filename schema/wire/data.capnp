@@ -105,17 +105,18 @@ struct DataHead {
     # position lends its memory. With it comes a parcel of the descriptors, which
     # cannot travel by way of a client elsewhere.
 
-    # Under Wire.Divergence.snapshot: with the newest snapshot.
+    # under Wire.Divergence.snapshot
     coverWanted @22 :UInt64;
     # worker -> client: the call at this position reads what no snapshot covers
     # yet, and waits for one. Zero: it does not wait any more.
-    covered @23 :UInt64;
-    # client -> worker, after each snapshot: the newest one is of this position.
-    # The largest number: no call is ever executed again.
-
     onDivergence @24 :Wire.Divergence;
     # client -> worker: the setting from now on, in place of attach's. A replay
     # that is under way is judged by the former one.
+
+    # snapshots
+    covered @23 :UInt64;
+    # client -> worker: the newest snapshot is of this position. The largest
+    # number: no call is ever executed again.
   }
 }
 
