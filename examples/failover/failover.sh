@@ -195,7 +195,7 @@ say_event replayed '^session-replayed$' \
 replayed=$(event '^session-replayed$')
 if [[ -n $replayed ]]; then
   first=$(awk -v t="$(jq -r .time <<<"$replayed")" '$1 >= t' \
-    "$work/stamped" | head -n 1)
+    "$work/stamped" | sed -n 1p)
   # The program may have got its result a moment before the event's time.
   [[ -n $first ]] || first=$(awk -v t="$killed" '$1 > t' "$work/stamped" |
     tail -n 1)
@@ -214,7 +214,7 @@ if cmp -s "$work/undisturbed" "$work/disturbed"; then
   echo "   every line of the two runs is the same, bit for bit"
 else
   failures+=("the two runs print different lines")
-  diff "$work/undisturbed" "$work/disturbed" | head -n 20 >&2 || true
+  diff "$work/undisturbed" "$work/disturbed" | sed -n 1,20p >&2 || true
 fi
 if ((${#failures[@]})); then
   printf 'failover.sh: %s\n' "${failures[@]}" >&2

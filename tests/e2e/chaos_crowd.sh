@@ -105,7 +105,7 @@ is_same() { # FILE FILE
   for kind in .status '' .err; do
     cmp -s "$1$kind" "$2$kind" || {
       wrong "another ${kind:-output}: $(diff "$1$kind" "$2$kind" |
-        head -n 4 | tr '\n' ' ')"
+        sed -n 1,4p | tr '\n' ' ')"
       return
     }
   done

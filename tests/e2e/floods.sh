@@ -44,7 +44,9 @@ log_bytes() { cat "$run_dir"/*.log | wc -c; }
 # Prints the most memory that the manager ever had, in KiB.
 peak() { sed -n 's/^VmHWM:\s*\([0-9]*\) kB$/\1/p' "/proc/$manager/status"; }
 
-is_sanitised() { ldd "$build/bin/vgpu-manager" | grep -qE 'lib[at]san'; }
+is_sanitised() {
+  ldd "$build/bin/vgpu-manager" | grep -E 'lib[at]san' >/dev/null
+}
 
 # Starts a manager and a node with keys. A port may be taken by another process.
 keyed_up() {

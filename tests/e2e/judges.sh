@@ -93,7 +93,7 @@ frames() { # GRAPH
 
 case_ffmpeg() {
   needs ffmpeg
-  ffmpeg -v error -filters 2>/dev/null | grep -q scale_cuda ||
+  ffmpeg -v error -filters 2>/dev/null | grep scale_cuda >/dev/null ||
     skip "this ffmpeg has no filters for CUDA"
   cluster_up --nodes 1 --gpus-per-node 2
   local name cuda plain command up=format=yuv420p,hwupload_cuda

@@ -298,9 +298,10 @@ await_event() { # JQ-FILTER
 
 last_event() { status .manager.events; }
 
+# It reads to the end: `vgpu events` would fail if its reader had left.
 has_event() { # JQ-FILTER
   "${at_manager[@]}" "$vgpu" events --json </dev/null 2>/dev/null |
-    jq -e -n "first(inputs | select($1))" >/dev/null
+    jq -e -s "any(.[]; $1)" >/dev/null
 }
 
 # -- programs -----------------------------------------------------------------
@@ -382,7 +383,7 @@ undisturbed_heat() { # NAME STEPS SIZE EVERY PAUSE
 
 same() { # NAME NAME
   cmp -s "$work/out/$1" "$work/out/$2" || {
-    diff "$work/out/$1" "$work/out/$2" | head -n 20 >&2
+    diff "$work/out/$1" "$work/out/$2" | sed -n 1,20p >&2
     return 1
   }
 }

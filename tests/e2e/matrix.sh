@@ -261,7 +261,7 @@ differs() {
   for kind in "${compared[@]}"; do
     cmp -s "$work/out/undisturbed$kind" "$work/out/disturbed$kind" || {
       wrong "another output: $(diff "$work/out/undisturbed$kind" \
-        "$work/out/disturbed$kind" | head -n 4 | tr '\n' ' ')"
+        "$work/out/disturbed$kind" | sed -n 1,4p | tr '\n' ' ')"
       return 0
     }
   done

@@ -74,7 +74,7 @@ case_smi() {
   shows 'Driver Version: [0-9.]+ +CUDA Version: 13.0'
   shows '\| +0 +vGPU CPU device .* 0MiB / +512MiB'
   shows 'No running processes found'
-  ! awk 'length($0) > 79' "$work/out/stdout" | grep -q . ||
+  awk 'length($0) > 79 { exit 1 }' "$work/out/stdout" ||
     fail "the table is wider than a terminal"
   smi 0 --query-gpu=index,name,memory.total,memory.used,memory.free \
     --format=csv

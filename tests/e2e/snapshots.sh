@@ -263,7 +263,8 @@ case_standby() {
   on_line() {
     (($1 == 20 || $1 == 40)) || return 0
     until_true stands_by || fail "there is no standby"
-    "$vgpu" status --detail </dev/null | grep -q "a standby has its objects" ||
+    "$vgpu" status --detail </dev/null |
+      grep "a standby has its objects" >/dev/null ||
       fail "the status does not tell of it"
     next=$(standby_of_session) || fail "there is no standby's process"
     kill_and_wait

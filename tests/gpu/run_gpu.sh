@@ -87,7 +87,8 @@ print(":".join(glob.glob(list(nvidia.__path__)[0] + "/*/lib")))' 2>/dev/null) ||
   for program in "$here"/libraries/*; do
     name=$(basename "$program")
     [[ -x $program && libraries_$name =~ $only ]] || continue
-    if LD_LIBRARY_PATH=$libraries ldd "$program" | grep -q 'not found'; then
+    if LD_LIBRARY_PATH=$libraries ldd "$program" |
+      grep 'not found' >/dev/null; then
       echo "run_gpu.sh: skipped: libraries_$name (no library of it)" >&2
     else
       library_programs+=("$program")

@@ -61,7 +61,7 @@ list_programs() {
       echo "judges/$name python3 $program"
   done
   for program in "$here"/libraries/*; do
-    [[ ! -x $program ]] || ldd "$program" | grep -q 'not found' ||
+    [[ ! -x $program ]] || ldd "$program" | grep 'not found' >/dev/null ||
       echo "libraries/${program##*/} $program"
   done
   for program in "$here"/cuda/*; do
