@@ -18,7 +18,8 @@ else. KIND:
   disks   the disk of snapshots and states, of the manager's store, or both, is
           full: since before, and for some lines after. Needs root, for a disk
 
-Without protection (OPTION `--protect none`) the program may also end with the
+With E2E_KEYS=1 the cluster has keys, and TRANSPORT is forwarded. Without
+protection (OPTION `--protect none`) the program may also end with the
 CUDA error cudaErrorDevicesUnavailable. One run of seed 7:
 
   tests/e2e/chaos.sh build/default deaths mapped 1 7
@@ -89,8 +90,8 @@ restart_manager() {
     return
   fi
   manager_waits=
-  "$vgpu" restart-manager --run-dir "$run_dir" </dev/null \
-    >"$work/out/restart" 2>&1 || echo "restart: $(<"$work/out/restart")"
+  cluster_restart_manager >"$work/out/restart" 2>&1 ||
+    echo "restart: $(<"$work/out/restart")"
 }
 
 # -- deaths -------------------------------------------------------------------

@@ -25,8 +25,8 @@ case "${1-}" in
 esac
 (($# >= 1)) || { usage >&2; exit 2; }
 begin "$1"
-source "$(dirname "${BASH_SOURCE[0]}")/network.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/slow_links.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/clusters/network.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/clusters/slow_links.sh"
 runs=${2:-10} first_seed=${3:-1}
 shift $(($# < 3 ? $# : 3))
 options=("$@")

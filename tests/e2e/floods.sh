@@ -48,50 +48,6 @@ is_sanitised() {
   ldd "$build/bin/vgpu-manager" | grep -E 'lib[at]san' >/dev/null
 }
 
-# Starts a manager and a node with keys. A port may be taken by another process.
-keyed_up() {
-  export VGPU_KEYS=$work/keys
-  run_dir=$work/run
-  mkdir -m 700 "$run_dir"
-  for _ in {1..20}; do
-    VGPU_MANAGER=tcp://127.0.0.1:$((20000 + RANDOM % 40000))
-    rm -rf "$VGPU_KEYS"
-    order keys init "$VGPU_MANAGER"
-    "${to_start[@]}" "$build/bin/vgpu-manager" --listen "$VGPU_MANAGER" \
-      --run-dir "$run_dir" "$@" </dev/null 2>"$run_dir/manager.log" &
-    keyed=$!
-    until grep -q "Listening on" "$run_dir/manager.log"; do
-      alive "$keyed" || continue 2
-      sleep 0.05
-    done
-    break
-  done
-  alive "$keyed" || fail "the manager does not start"
-  export VGPU_MANAGER
-  order login "$(order_text token admin)"
-  order node join "$(order_text token node)" --name a
-  "${to_start[@]}" "$build/bin/vgpu-node" --name a --manager "$VGPU_MANAGER" \
-    --bind 127.0.0.1 --device cpu --run-dir "$run_dir" </dev/null \
-    2>"$run_dir/node.log" &
-  keyed_node=$!
-  until_true status_is '.nodes[0].state == "alive"' ||
-    fail "the node does not join"
-}
-
-order_text() { # COMMAND ARGUMENT...
-  order "$@"
-  cat "$work/out/order"
-}
-
-keyed_down() {
-  kill "$keyed_node"
-  wait "$keyed_node" || fail "the node ended with $?"
-  kill "$keyed"
-  wait "$keyed" || fail "the manager ended with $?"
-  rm -r "$run_dir" "$VGPU_KEYS"
-  unset VGPU_MANAGER VGPU_KEYS
-}
-
 # Starts a cluster with a program on it. A flood may make a busy machine late.
 begin_program() { # HOW OPTION...
   local how=$1
@@ -142,6 +98,11 @@ end_program() {
   say "logs and memory grew by $more_bytes B and $more_kib KiB"
 }
 
+with_keys() {
+  E2E_KEYS=1
+  cluster_up "$@"
+}
+
 over_tcp() { cluster_up --listen 'tcp://127.0.0.1:*' "$@"; }
 
 case_connections() {
@@ -172,26 +133,23 @@ case_local_frames() {
 }
 
 case_keyed_connections() {
-  begin_program keyed_up
+  begin_program with_keys
   flood_with connections "$VGPU_MANAGER" "$many_connections"
   end_program
-  keyed_down
 }
 
 case_keyed_frames() {
-  begin_program keyed_up
+  begin_program with_keys
   flood_with frames "$VGPU_MANAGER" "$many_frames" \
     "$(jq -r .manager "$VGPU_KEYS/login.json")" \
     "$(jq -r .secret "$VGPU_KEYS/login.json")"
   end_program
-  keyed_down
 }
 
 case_keyed_bytes() {
-  begin_program keyed_up
+  begin_program with_keys
   flood_with bytes "$VGPU_MANAGER" "$many_frames"
   end_program
-  keyed_down
 }
 
 run_case "$@"

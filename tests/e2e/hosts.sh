@@ -28,14 +28,14 @@ case "${1-}" in
 esac
 (($# == 2)) || { usage >&2; exit 2; }
 begin "$1"
-source "$(dirname "${BASH_SOURCE[0]}")/network.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/clusters/network.sh"
 case_name=$2
 arguments=(900 96 20 25)
 # The program runs long enough for a link to come back.
 case $case_name in
   heal | fence) arguments=(900 96 20 200) ;;
   far)
-    source "$(dirname "${BASH_SOURCE[0]}")/slow_links.sh"
+    source "$(dirname "${BASH_SOURCE[0]}")/clusters/slow_links.sh"
     arguments=(100 96 20 0)
     ;;
 esac

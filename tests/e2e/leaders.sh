@@ -12,6 +12,8 @@ usage: leaders.sh BUILD CASE
   held    the leader is killed while a vGPU is suspended until it is resumed
   leave   the leader is told to end: another leads at once
   etcd    etcd does not answer for a moment, and for longer
+
+With E2E_KEYS=1 all have keys. Both managers then share their file.
 EOT
 }
 
@@ -53,29 +55,68 @@ start_etcd() {
 
 etcd_tells() { grep -qE "$1" "$work/out/etcd"; }
 
-start_manager() { # NAME
+start_manager() { # NAME ENDPOINT
   mkdir -m 700 "$work/$1"
   mkfifo "$work/tmp/ready"
-  VGPU_LOG=info "$build/bin/vgpu-manager" --listen 'tcp://127.0.0.1:*' \
-    --run-dir "$work/$1" --etcd "http://127.0.0.1:$etcd_port" --ready-fd 9 \
+  env VGPU_LOG=info "$(keys_of manager)" "$build/bin/vgpu-manager" \
+    --listen "$2" --run-dir "$work/$1" \
+    --etcd "http://127.0.0.1:$etcd_port" --ready-fd 9 \
     </dev/null >>"$work/out/manager-$1" 2>&1 9>"$work/tmp/ready" &
   pid_of[$1]=$!
-  read -r "endpoint_of[$1]" <"$work/tmp/ready" || fail "no manager $1"
+  read -r "endpoint_of[$1]" <"$work/tmp/ready" || wrong "no manager $1"
   rm -- "$work/tmp/ready"
+  [[ -n ${endpoint_of[$1]} ]]
+}
+
+start_managers() { # ENDPOINT ENDPOINT
+  start_manager x "$1" && start_manager y "$2"
+}
+
+# Keys name the managers' endpoints before these listen, and a port may be taken
+# by another process.
+start_keyed_managers() {
+  local attempt port name
+  for attempt in {1..20}; do
+    port=$((20000 + RANDOM % 12000))
+    init_keys "tcp://127.0.0.1:$port,tcp://127.0.0.1:$((port + 1))"
+    ! start_managers "tcp://127.0.0.1:$port" \
+      "tcp://127.0.0.1:$((port + 1))" || return 0
+    say "the managers did not get port $port and the next (try $attempt)"
+    for name in x y; do
+      [[ -z ${pid_of[$name]-} ]] || stop_hard "${pid_of[$name]}"
+      rm -rf -- "${work:?}/$name"
+    done
+  done
+  fail "the managers do not start: $(tail -n 3 "$work"/out/manager-?)"
+}
+
+stop_hard() { # PID
+  kill -KILL "$1" 2>/dev/null || true
+  wait "$1" 2>/dev/null || true
 }
 
 start_node() { # NAME
+  local bind=ipc
   mkdir -m 700 "$work/$1"
-  "$build/bin/vgpu-node" --name "$1" --manager "$VGPU_MANAGER" --device cpu \
+  if has_keys; then
+    bind=127.0.0.1
+    join_as_node "$1"
+  fi
+  env "$(keys_of "$1")" "$build/bin/vgpu-node" --name "$1" \
+    --manager "$VGPU_MANAGER" --device cpu --bind "$bind" \
     --run-dir "$work/$1" </dev/null >>"$work/out/node-$1" 2>&1 &
   pid_of[$1]=$!
 }
 
 start_all() {
   start_etcd
-  start_manager x
-  start_manager y
+  if has_keys; then
+    start_keyed_managers
+  else
+    start_managers 'tcp://127.0.0.1:*' 'tcp://127.0.0.1:*' || fail "$why"
+  fi
   export VGPU_MANAGER=${endpoint_of[x]},${endpoint_of[y]}
+  ! has_keys || join_as_admin
   start_node a
   start_node b
   until_true status_is '[.nodes[] | select(.state == "alive")] | length == 2' ||
@@ -94,6 +135,7 @@ stop_all() {
     wait "${pid_of[$name]}" 2>/dev/null || true
     rm -rf -- "${work:?}/$name"
   done
+  rm -rf -- "${work:?}/keys"
   unset VGPU_MANAGER
 }
 
@@ -106,8 +148,11 @@ use_hosts() {
 }
 
 start_all_hosts() {
-  local host name number=1 etcd=http://10.99.0.6:2379
+  local host name etcd=http://10.99.0.6:2379
   make_network
+  endpoint_of=([x]=tcp://10.99.0.1:7070 [y]=tcp://10.99.0.5:7070)
+  export VGPU_MANAGER=${endpoint_of[x]},${endpoint_of[y]}
+  ! has_keys || init_keys "$VGPU_MANAGER"
   for host in "${hosts[@]}"; do mkdir -m 700 "$work/$host"; done
   on etcd etcd --data-dir "$work/etcd/data" --logger zap --log-outputs stderr \
     --listen-client-urls "$etcd" --advertise-client-urls "$etcd" \
@@ -116,18 +161,17 @@ start_all_hosts() {
   until_true etcd_tells 'serving .*client traffic' ||
     fail "etcd does not come up"
   for name in x y; do
-    endpoint_of[$name]=tcp://10.99.0.$number:7070
-    VGPU_LOG=info on "${host_of[$name]}" "$build/bin/vgpu-manager" \
-      --listen "${endpoint_of[$name]}" --insecure-network --etcd "$etcd" \
+    on "${host_of[$name]}" env VGPU_LOG=info "$(keys_of manager)" \
+      "$build/bin/vgpu-manager" --listen "${endpoint_of[$name]}" \
+      "${without_keys[@]}" --etcd "$etcd" \
       </dev/null >>"$work/out/manager-$name" 2>&1 &
     pid_of[$name]=$!
-    number=5
   done
-  export VGPU_MANAGER=${endpoint_of[x]},${endpoint_of[y]}
   # shellcheck disable=SC2034 # start_node (network.sh) takes it
   manager_endpoint=$VGPU_MANAGER
   at_manager=(ip netns exec "$net-program")
   as_program=(env "XDG_RUNTIME_DIR=$work/program" "${at_manager[@]}")
+  ! has_keys || join_as_admin
   start_node a 2
   start_node b 3
   until_true status_is '[.nodes[] | select(.state == "alive")] | length == 2' ||
@@ -141,7 +185,7 @@ stop_all_hosts() {
     wait "$pid" 2>/dev/null || true
   done
   local host
-  for host in "${hosts[@]}"; do rm -rf -- "${work:?}/$host"; done
+  for host in "${hosts[@]}" keys; do rm -rf -- "${work:?}/$host"; done
   unset VGPU_MANAGER
 }
 
@@ -325,7 +369,7 @@ case_name=$2
 declare -F "${case_name}_line" >/dev/null || { usage >&2; exit 2; }
 on_line() { "${case_name}_line" "$@"; }
 if [[ $case_name == cut ]]; then
-  source "$(dirname "${BASH_SOURCE[0]}")/network.sh"
+  source "$(dirname "${BASH_SOURCE[0]}")/clusters/network.sh"
   use_hosts
 fi
 took=

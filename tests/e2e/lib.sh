@@ -15,6 +15,7 @@
 # are cpu devices, or with E2E_DEVICE=nvidia those of the host.
 # shellcheck shell=bash
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/clusters/keyed.sh"
 
 skip() {
   echo "SKIPPED: $*"
@@ -62,6 +63,8 @@ begin() { # BUILD
   mkdir -m 700 "$work/tmp" "$work/xdg" "$work/out"
   # Daemons that a failing command starts must not hold ctest's pipe.
   export VGPU_E2E=$work TMPDIR=$work/tmp XDG_RUNTIME_DIR=$work/xdg
+  # There are keys in keyed clusters alone.
+  export VGPU_KEYS=$work/keys/admin
   export VGPU_CLIENT_IDLE_MS=300
   sockets_before=$(sockets) shared_before=$(shared_memory)
   trap end EXIT
@@ -212,6 +215,10 @@ to_start=()
 
 # Starts a cluster with its folder in $work, or in $run_on if that is set.
 cluster_up() { # OPTION...
+  if has_keys; then
+    keyed_up "$@"
+    return
+  fi
   run_dir=${run_on:-$work}/run
   # The daemons must not inherit this script's output, which they would keep
   # open.
@@ -229,15 +236,28 @@ on_nvidia() { [[ ${E2E_DEVICE:-cpu} == nvidia ]]; }
 of_memory() { status ".nodes[0].pgpus[0].memory * $1 | floor"; } # PART
 
 cluster_down() {
+  if has_keys; then
+    keyed_down
+    return
+  fi
   "$vgpu" down --run-dir "$run_dir" </dev/null >"$work/out/down" 2>&1 ||
     fail "vgpu down: $(<"$work/out/down")"
   unset VGPU_MANAGER
 }
 
+# Kills the cluster's manager, if it is alive, and starts it again.
+cluster_restart_manager() {
+  if has_keys; then
+    keyed_restart_manager
+  else
+    "$vgpu" restart-manager --run-dir "$run_dir" </dev/null
+  fi
+}
+
 # Runs a command that must succeed.
 order() { # COMMAND ARGUMENT...
-  timeout -k 5 "$patience" "$vgpu" "$@" </dev/null >"$work/out/order" 2>&1 ||
-    fail "vgpu $*: $(<"$work/out/order")"
+  timeout -k 5 "$patience" "${at_manager[@]}" "$vgpu" "$@" </dev/null \
+    >"$work/out/order" 2>&1 || fail "vgpu $*: $(<"$work/out/order")"
 }
 
 status() { # JQ-FILTER

@@ -17,8 +17,8 @@ case "${1-}" in
 esac
 (($# == 1)) || { usage >&2; exit 2; }
 begin "$1"
-source "$(dirname "${BASH_SOURCE[0]}")/network.sh"
-source "$(dirname "${BASH_SOURCE[0]}")/slow_links.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/clusters/network.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/clusters/slow_links.sh"
 room=8 sent=30
 link_options=(--frames "$room")
 

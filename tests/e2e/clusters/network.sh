@@ -1,6 +1,6 @@
 # Four hosts, as network namespaces on one bridge: a manager, two nodes, and the
 # program. Source it after `begin`. It skips the test if namespaces cannot be
-# made.
+# made. With E2E_KEYS=1 they have keys (keyed.sh).
 # shellcheck shell=bash disable=SC2154 # lib.sh has the rest
 ((EUID == 0)) || skip "network namespaces need root; run the tests as root"
 command -v ip >/dev/null || skip "no ip command (iproute2)"
@@ -58,17 +58,22 @@ heal() { ip -n "$net-$1" link set eth0 up; }
 # -- the cluster --------------------------------------------------------------
 
 declare -A pid_on=()
+# An option of managers and nodes without keys.
+without_keys=(--insecure-network)
+! has_keys || without_keys=()
 
 start_manager() {
-  on manager "$build/bin/vgpu-manager" --listen "$manager_endpoint" \
-    --insecure-network \
+  on manager env "$(keys_of manager)" "$build/bin/vgpu-manager" \
+    --listen "$manager_endpoint" "${without_keys[@]}" \
     </dev/null >>"$work/out/manager" 2>&1 &
   pid_on[manager]=$!
 }
 
 start_node() { # NAME NUMBER
-  on "$1" "$build/bin/vgpu-node" --name "$1" --manager "$manager_endpoint" \
-    --bind "10.99.0.$2" --insecure-network --device cpu </dev/null >>"$work/out/node-$1" 2>&1 &
+  ! has_keys || join_as_node "$1"
+  on "$1" env "$(keys_of "$1")" "$build/bin/vgpu-node" --name "$1" \
+    --manager "$manager_endpoint" --bind "10.99.0.$2" "${without_keys[@]}" \
+    --device cpu </dev/null >>"$work/out/node-$1" 2>&1 &
   pid_on[$1]=$!
 }
 
@@ -77,7 +82,9 @@ start_hosts() {
   for host in "${hosts[@]}"; do mkdir -m 700 "$work/$host"; done
   export VGPU_MANAGER=$manager_endpoint
   at_manager=(ip netns exec "$net-manager")
+  ! has_keys || init_keys "$manager_endpoint"
   start_manager
+  ! has_keys || join_as_admin
   start_node a 2
   start_node b 3
   until_true status_is '[.nodes[] | select(.state == "alive")] | length == 2' ||
@@ -94,6 +101,7 @@ stop_hosts() {
       fail "$host leaves sockets behind: $(<"$work/out/sockets")"
     rm -rf -- "${work:?}/$host"
   done
+  rm -rf -- "${work:?}/keys"
   # The user's client keeps its place there until it ends.
   until_true nobody_left ||
     fail "still there: $(processes)"
