@@ -94,7 +94,7 @@ know_undisturbed() { # PROGRAM TRANSPORT
     flock 9
     [[ -e $known.status ]] || (
       unset VGPU_MANAGER
-      run_program "$known" --device cpu
+      run_program "$known" --device "${E2E_DEVICE:-cpu}"
     )
   ) 9>"$known.lock"
 }
@@ -166,8 +166,8 @@ pids_of() { # KIND
 # In a process group of its own, as `vgpu up` does: what else runs in this
 # script's must not take its time.
 restart_node() { # NAME
-  setsid "$build/bin/vgpu-node" --name "$1" --manager "$VGPU_MANAGER" --device cpu \
-    --run-dir "$run_dir" </dev/null >>"$work/out/node-$1" 2>&1 &
+  setsid "$build/bin/vgpu-node" --name "$1" --manager "$VGPU_MANAGER" \
+    --device "${E2E_DEVICE:-cpu}" --run-dir "$run_dir" </dev/null >>"$work/out/node-$1" 2>&1 &
   own_node[$1]=$!
 }
 

@@ -476,6 +476,17 @@ draw_of() { # NAME WORD...: one of the words
   word=${!number}
 }
 
+# Prints so many different numbers from 1 to `most`, which the seed chooses.
+some_of() { # COUNT MOST SEED
+  awk -v count="$1" -v most="$2" -v seed="$3" 'BEGIN {
+    srand(seed)
+    while (chosen < count) {
+      line = 1 + int(rand() * most)
+      if (!(line in seen)) { seen[line]; ++chosen; printf "%d ", line }
+    }
+  }'
+}
+
 # -- the programs of tests/cuda -----------------------------------------------
 
 # Their kernels add floats in a varying order, so replays may differ.

@@ -384,17 +384,6 @@ replay_is_error() { # VGPU LINE PROGRAM ARGUMENT...
     fail "its replay is said to have been taken"
 }
 
-# Prints so many different numbers from 1 to `most`, which the seed chooses.
-some_of() { # COUNT MOST SEED
-  awk -v count="$1" -v most="$2" -v seed="$3" 'BEGIN {
-    srand(seed)
-    while (chosen < count) {
-      line = 1 + int(rand() * most)
-      if (!(line in seen)) { seen[line]; ++chosen; printf "%d ", line }
-    }
-  }'
-}
-
 case_covered() {
   local seed=${E2E_SEED:-1} lines
   rounds=20 pause=10

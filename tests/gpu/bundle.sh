@@ -65,3 +65,14 @@ open_bundle() {
   fi
   [[ -x $vgpu ]] || die "no bin/vgpu in $bundle"
 }
+
+# Makes what scripts of tests/e2e take for a build: $build.
+make_build() {
+  build=$work/build
+  mkdir -p "$build/tests"
+  ln -s "$(dirname "$vgpu")" "$build/bin"
+  ln -s "$(dirname "$(dirname "$vgpu")")/lib" "$build/lib"
+  ln -s "$here/examples" "$build/examples"
+  ln -s "$here/cuda" "$build/tests/cuda"
+  ln -s "$here/e2e" "$build/tests/e2e"
+}

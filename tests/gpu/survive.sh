@@ -37,14 +37,7 @@ open_bundle
 touch "$json"
 json=$(realpath "$json")
 
-# What matrix.sh takes for a build.
-build=$work/build
-mkdir -p "$build/tests"
-ln -s "$(dirname "$vgpu")" "$build/bin"
-ln -s "$(dirname "$(dirname "$vgpu")")/lib" "$build/lib"
-ln -s "$here/examples" "$build/examples"
-ln -s "$here/cuda" "$build/tests/cuda"
-ln -s "$here/e2e" "$build/tests/e2e"
+make_build
 matrix=("$here/e2e/matrix.sh" "$build")
 
 # Prints a line `SUBJECT/NAME COMMAND...` for each program that can run here.
