@@ -14,6 +14,7 @@
 #include "devices/cpu/run/engine.hpp"
 #include "devices/cpu/run/launch_check.hpp"
 #include "devices/cpu/run/leaving_granules.hpp"
+#include "devices/cpu/run/meeting_places.hpp"
 #include "devices/cpu/run/module_store.hpp"
 #include "devices/cpu/run/scheduler.hpp"
 #include "devices/cpu/run/texture_store.hpp"
@@ -420,6 +421,9 @@ public:
     g->conditions = conditions_;
     g->textures = textures_.known();
     g->cooperative = what.cooperative;
+    if (g->cooperative && !(g->meeting = meetings_->take()))
+      return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
+                        "the host has no memory for a cooperative launch");
     g->number = ++launches_;
     g->processors = engine_.threads();
     g->governed_by = busy_.governed_by();
@@ -431,12 +435,12 @@ public:
     t->start = [this, g](auto finish) {
       g->piece.reached();
       if (g->cooperative)
-        memory_.attach(g->workspace(), grid::workspace_bytes);
+        memory_.attach(g->workspace(), meeting_places::bytes);
       engine_.submit(g,
                      [this, g, finish](CUresult error, const std::string& why) {
                        executed_ += g->executed;
                        if (g->cooperative)
-                         memory_.detach(g->workspace(), grid::workspace_bytes);
+                         memory_.detach(g->workspace(), meeting_places::bytes);
                        if (error != CUDA_SUCCESS) {
                          set_error(error);
                          if (reporter_)
@@ -798,6 +802,8 @@ private:
   adopted_files adopted_;
   physical_store physical_{memory_};
   condition_memory conditions_;
+  std::shared_ptr<meeting_places> meetings_ =
+      std::make_shared<meeting_places>();
   shared_memory shared_{memory_};
   leaving_granules leaving_;
   module_store modules_;

@@ -45,12 +45,11 @@ struct grid {
   std::uint32_t stack_bytes = 16 << 10;
   condition_memory conditions;
   bool cooperative = false; // its blocks wait for each other
-  /// The blocks of a cooperative launch synchronise through this many bytes,
+  /// The blocks of a cooperative launch synchronise through this workspace,
   /// whose address is in %envreg1 and %envreg2.
-  static constexpr std::uint64_t workspace_bytes = 64;
-  alignas(64) std::array<std::uint32_t, workspace_bytes / 4> meeting{};
+  std::shared_ptr<void> meeting;
   device_address workspace() const noexcept {
-    return cooperative ? reinterpret_cast<device_address>(meeting.data()) : 0;
+    return reinterpret_cast<device_address>(meeting.get());
   }
   unsigned cluster_blocks() const noexcept {
     return cluster.x * cluster.y * cluster.z;

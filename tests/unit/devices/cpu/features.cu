@@ -112,6 +112,12 @@ __global__ void in_grid(int* data, int rounds) {
   }
 }
 
+// Where the blocks of a cooperative launch meet (cg::grid_group::sync).
+__global__ void meeting_place(unsigned* out) {
+  asm("mov.u32 %0, %%envreg1;" : "=r"(out[0]));
+  asm("mov.u32 %0, %%envreg2;" : "=r"(out[1]));
+}
+
 // A list that a kernel builds with malloc and the next kernel frees.
 struct item {
   item* next;
