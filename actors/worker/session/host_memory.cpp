@@ -6,6 +6,12 @@
 
 namespace vgpu {
 
+void host_memory::allow(std::uint64_t quota) {
+  quota_ = quota;
+  if (zero_copy_)
+    zero_copy_->allow(quota);
+}
+
 status host_memory::make_shadow() {
   if (bytes_ != 0)
     return {};
@@ -19,7 +25,7 @@ status host_memory::make_shadow() {
         CUDA_ERROR_OPERATING_SYSTEM,
         "the addresses of the host window are taken in this process");
   shadow_ = mapping{at, window_bytes};
-  zero_copy_ = std::make_shared<zero_copy_shadow>();
+  zero_copy_ = std::make_shared<zero_copy_shadow>(quota_);
   bytes_ = window_bytes;
   return {};
 }

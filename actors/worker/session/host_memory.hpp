@@ -29,6 +29,10 @@ public:
   /// memory itself. There is none then, and addresses are audited as always.
   void stand_in() noexcept { bytes_ = window_bytes; }
 
+  /// Raises the session's quota on all devices together, which bounds what the
+  /// worker keeps of memory that kernels use in place.
+  void allow(std::uint64_t quota);
+
   /// Makes memory at the addresses of the host window, unless there is some.
   /// Fails with CUDA_ERROR_OPERATING_SYSTEM where these addresses are taken.
   status make_shadow();
@@ -50,6 +54,7 @@ public:
 
 private:
   std::uint64_t bytes_ = 0;
+  std::uint64_t quota_ = 0;
   mapping shadow_;
   std::shared_ptr<zero_copy_shadow> zero_copy_;
   std::shared_ptr<host_files> files_;

@@ -33,7 +33,9 @@ void session_objects::allow(std::uint64_t quota) {
     x.state.allow(quota);
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   auto count = std::max<std::uint64_t>(devices.size(), 1);
-  image_sizes.allow(quota > most / count ? most : quota * count);
+  auto of_all = quota > most / count ? most : quota * count;
+  image_sizes.allow(of_all);
+  host.allow(of_all);
 }
 
 session_objects::~session_objects() {

@@ -38,8 +38,7 @@ struct worker_bounds {
   /// refused with CUDA_ERROR_OUT_OF_MEMORY. Images of unloaded modules count
   /// too, so a program may meet this bound that generates code for days.
   static constexpr std::uint64_t images(std::uint64_t quota) {
-    return (std::uint64_t{1} << 30) +
-           std::min(quota, std::numeric_limits<std::uint64_t>::max() / 2);
+    return one_gib_more_than(quota);
   }
   /// Gives the bytes of images of which no module is loaded, from which on
   /// further images are refused.
@@ -47,12 +46,26 @@ struct worker_bounds {
   /// Limits the images whose refusal is remembered.
   static constexpr std::size_t refused_images = 4096;
 
+  /// Limit the host memory of a program elsewhere that kernels use in place, of
+  /// which the worker keeps two copies: its bytes, and its pieces. More of it
+  /// is refused with CUDA_ERROR_OUT_OF_MEMORY.
+  static constexpr std::uint64_t used_in_place(std::uint64_t quota) {
+    return one_gib_more_than(quota);
+  }
+  static constexpr std::size_t pieces_in_place = 4096;
+
   /// Limits the pieces of work that are pending in one stream, as a GPU's
   /// driver does. Beyond it the worker executes no call until there is room,
   /// unless a later call may be what the stream waits for.
   static constexpr std::uint64_t pending_in_stream = 1024;
   /// Limits those of all streams of a session, in any case.
   static constexpr std::uint64_t pending = 16'384;
+
+private:
+  static constexpr std::uint64_t one_gib_more_than(std::uint64_t quota) {
+    return (std::uint64_t{1} << 30) +
+           std::min(quota, std::numeric_limits<std::uint64_t>::max() / 2);
+  }
 };
 
 } // namespace vgpu

@@ -1,5 +1,6 @@
 #include "actors/worker/session/zero_copy_shadow.hpp"
 
+#include "actors/worker/session/worker_bounds.hpp"
 #include "schema/base/cuda_fault.hpp"
 #include "schema/base/round_up.hpp"
 
@@ -18,17 +19,26 @@ std::byte* memory_at(device_address x) {
 
 } // namespace
 
+void zero_copy_shadow::allow(std::uint64_t quota) {
+  std::lock_guard guard{mutex_};
+  quota_ = quota;
+}
+
 status zero_copy_shadow::watch(device_address address, std::uint64_t bytes,
                                bool replayed) {
   std::lock_guard guard{mutex_};
   drop(address);
-  if (ranges_.size() >= most_ranges || bytes > most_bytes - bytes_)
+  constexpr auto most_pieces = worker_bounds::pieces_in_place;
+  auto most_bytes = worker_bounds::used_in_place(quota_);
+  // Ranges lie in the host window, so their sum does not overflow.
+  auto size = round_up(bytes, changed_line::bytes);
+  if (ranges_.size() >= most_pieces || bytes_ + size > most_bytes)
     return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
                       "kernels use more host memory in place than " +
-                          std::to_string(most_ranges) + " pieces, or " +
-                          std::to_string(most_bytes >> 30) + " GiB");
-  range x{std::vector<std::byte>(round_up(bytes, changed_line::bytes)),
-          replayed};
+                          std::to_string(most_pieces) + " pieces, or " +
+                          std::to_string(most_bytes >> 20) +
+                          " MiB, 1 GiB more than the quota");
+  range x{std::vector<std::byte>(size), replayed};
   std::memcpy(x.before.data(), memory_at(address), x.before.size());
   bytes_ += x.before.size();
   ranges_.emplace(address, std::move(x));

@@ -25,13 +25,16 @@ namespace vgpu {
 /// The memory has the same addresses in this process. Thread-safe.
 class zero_copy_shadow {
 public:
-  /// Limit the number of ranges, and their bytes in total.
-  static constexpr std::size_t most_ranges = 4096;
-  static constexpr std::uint64_t most_bytes = std::uint64_t{64} << 30;
+  /// Serves a session with this quota on all devices together.
+  explicit zero_copy_shadow(std::uint64_t quota) : quota_(quota) {}
+
+  /// Raises the quota.
+  void allow(std::uint64_t quota);
 
   /// Watches what kernels write in this range from now on. `address` is a
   /// multiple of a line's bytes. `replayed` says that an earlier worker has
-  /// reported some of it, so that the next changes() returns all of it.
+  /// reported some of it, so that the next changes() returns all of it. Fails
+  /// with CUDA_ERROR_OUT_OF_MEMORY beyond worker_bounds.
   status watch(device_address address, std::uint64_t bytes, bool replayed);
   void forget(device_address address);
   bool any() const noexcept { return any_.load(std::memory_order_relaxed); }
@@ -55,6 +58,7 @@ private:
   };
   std::atomic<bool> any_ = false;
   std::mutex mutex_;
+  std::uint64_t quota_;
   std::map<device_address, range> ranges_;
   std::uint64_t bytes_ = 0; // of all ranges
 };

@@ -1,7 +1,9 @@
 // Host memory that kernels use in place, where the program and the worker have
 // a copy each: which changes each side sends, and when.
 #include "actors/worker/serve/forwarded_answers.hpp"
+#include "actors/worker/session/worker_bounds.hpp"
 #include "actors/worker/session/zero_copy_shadow.hpp"
+#include "schema/base/cuda_fault.hpp"
 #include "tests/unit/actors/data_plane_fixture.hpp"
 #include "tests/unit/actors/talker.hpp"
 
@@ -20,7 +22,7 @@ struct watched_lines {
   alignas(line) std::array<std::byte, 4 * line> bytes{};
   device_address place = reinterpret_cast<device_address>(bytes.data());
   std::shared_ptr<zero_copy_shadow> memory =
-      std::make_shared<zero_copy_shadow>();
+      std::make_shared<zero_copy_shadow>(0);
 
   void watch(bool replayed = false) {
     // The last line is incomplete.
@@ -77,6 +79,22 @@ BOOST_FIXTURE_TEST_CASE(unwatched_memory_is_not_written, watched_lines) {
   memory->forget(place);
   BOOST_TEST(!memory->write(std::vector{line_of(0, 0, 1)}).ok());
   BOOST_TEST((bytes == std::array<std::byte, 4 * line>{}));
+}
+
+/// The worker keeps two copies, so it does not keep as much as a program asks.
+BOOST_FIXTURE_TEST_CASE(the_quota_bounds_what_is_copied, watched_lines) {
+  auto refused = [&](std::uint64_t bytes_there, const char* told) {
+    auto got = memory->watch(place + bytes.size(), bytes_there, false);
+    BOOST_REQUIRE(!got.ok());
+    BOOST_TEST(cuda_code(got) == CUDA_ERROR_OUT_OF_MEMORY);
+    BOOST_TEST(got.why().what.find(told) != std::string::npos);
+  };
+  refused(worker_bounds::used_in_place(0) + 1, "or 1024 MiB");
+  watch();
+  refused(worker_bounds::used_in_place(0), "or 1024 MiB");
+  memory->allow(std::uint64_t{64} << 20);
+  refused(worker_bounds::used_in_place(64u << 20), "or 1088 MiB");
+  refused(~std::uint64_t{0}, "or 1088 MiB");
 }
 
 BOOST_FIXTURE_TEST_CASE(all_lines_are_sent_after_a_replay_or_restore,
