@@ -64,6 +64,11 @@ void prepared_workers::drop_standby(session_id id, const std::string& why) {
   drop(id);
 }
 
+void prepared_workers::replace_standby(session_id id) {
+  if (standby_of(id) != nullptr)
+    drop(id);
+}
+
 void prepared_workers::keep_standby(session_id id, time_point until) {
   if (auto* x = standby_of(id))
     x->due = until;

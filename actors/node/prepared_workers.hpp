@@ -72,6 +72,8 @@ public:
   void drop_movements(const std::string& why);
   /// Kills a session's standby, and reports `why`.
   void drop_standby(session_id id, const std::string& why);
+  /// Kills a session's standby, in whose place another one is started.
+  void replace_standby(session_id id);
   /// Keeps a session's standby, whose worker has ended, until then.
   void keep_standby(session_id id, time_point until);
   /// Says which objects a session's standby has.

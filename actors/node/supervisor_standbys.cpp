@@ -101,6 +101,8 @@ void on_standby(self_ptr self, const std::string& peer,
   auto known = i != st.workers.end() && i->second.order.epoch == x.epoch &&
                i->second.peer == peer;
   if (x.news == control::standby_news::wanted) {
+    if (known)
+      st.prepared->replace_standby(x.session);
     auto why = known ? refuse_standby(st, i->second)
                      : std::string{"it is no worker of this node"};
     if (why.empty())

@@ -4,10 +4,11 @@ namespace vgpu {
 
 using control::standby_news;
 
-bool session_standby::wanted(clock::time_point now) {
+bool session_standby::wanted(clock::time_point now, bool outdated) {
   if (at_ == stage::asked || at_ == stage::ready)
     return true;
-  if (at_ != stage::none || !tell_ || now < rests_until_)
+  auto lacks = at_ == stage::none || (at_ == stage::made && outdated);
+  if (!lacks || !tell_ || now < rests_until_)
     return false;
   at_ = stage::asked;
   tell_(standby_news::wanted);
@@ -20,8 +21,7 @@ void session_standby::changed(const next_worker& to, clock::time_point now) {
   to_ = to;
   objects_at_ = nowhere;
   at_ = to ? stage::ready : stage::none;
-  if (!to)
-    rests_until_ = now + rest;
+  rests_until_ = now + rest;
 }
 
 next_worker session_standby::begin_making() {

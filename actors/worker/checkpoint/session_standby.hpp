@@ -15,7 +15,9 @@ namespace vgpu {
 /// of the newest snapshot (docs/decisions/0036-standby-workers.md). Not
 /// thread-safe.
 ///
-///   none ──► asked ──► ready ──► making ──► made
+///              ┌──────── it is outdated ────────┐
+///              ▼                                │
+///   none ──► asked ──► ready ──► making ──► made┘
 ///     ▲        │         │          │        │
 ///     └────────┴─────────┴──────────┴────────┘
 ///        the node has none, or it is useless
@@ -28,8 +30,10 @@ public:
   explicit session_standby(teller tell) : tell_(std::move(tell)) {}
 
   /// Returns whether the snapshot that begins now may have a standby make the
-  /// objects. Asks the node for one where that is time.
-  bool wanted(clock::time_point now);
+  /// objects. Asks the node for one where that is time. `outdated` says that
+  /// the session has loaded modules since: another standby replaces one that
+  /// has made objects.
+  bool wanted(clock::time_point now, bool outdated);
   /// Returns whether the node has not answered yet.
   bool awaited() const noexcept { return at_ == stage::asked; }
   /// Takes the node's word: how to reach the standby, or that there is none.
@@ -46,7 +50,7 @@ public:
 
 private:
   enum class stage : std::uint8_t { none, asked, ready, making, made };
-  /// Says how soon another one is asked for.
+  /// Says how soon after the node's last word another one is asked for.
   static constexpr std::chrono::seconds rest{30};
   static constexpr auto nowhere = ~std::uint64_t{0};
 

@@ -88,7 +88,7 @@ void worker_checkpoint::look() {
 /// starts one. Calls are executed meanwhile.
 bool worker_checkpoint::start_standby() {
   if (!wanted_.stands_by || !begin_preparation_ || !exec_.has_images() ||
-      !standby_.wanted(clock::now()))
+      !standby_.wanted(clock::now(), exec_.needs_dry_run()))
     return false;
   phase_ = checkpoint_phase::asking;
   tell(phase_told::copying);

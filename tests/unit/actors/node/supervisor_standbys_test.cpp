@@ -99,6 +99,18 @@ BOOST_AUTO_TEST_CASE(a_standby_makes_room_for_a_movement) {
   BOOST_TEST(answer() == "it has a prepared worker");
 }
 
+BOOST_AUTO_TEST_CASE(a_standby_is_replaced_without_a_word) {
+  auto first = start();
+  auto outdated = stand_by();
+  auto next = stand_by();
+  BOOST_CHECK((children->signals == signals{{outdated, SIGKILL}}));
+  ends(outdated, "signal 9", false);
+  BOOST_TEST(answer() == "no answer"); // the worker waits for the next one
+  ends(first, "signal 9", false);
+  manager_says(order(2));
+  BOOST_TEST(children->inputs.contains(next));
+}
+
 BOOST_AUTO_TEST_CASE(another_manager_ends_no_standby) {
   start();
   stand_by();

@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(its_objects_must_be_in_the_newest_snapshot) {
   std::vector<standby_news> told;
   session_standby x{[&](auto news) { told.push_back(news); }};
   auto now = session_standby::clock::now();
-  BOOST_TEST(x.wanted(now));
+  BOOST_TEST(x.wanted(now, false));
   BOOST_TEST(x.awaited());
   x.covered(9); // there is none yet
   x.changed({"socket", 1}, now);
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(its_objects_must_be_in_the_newest_snapshot) {
       (told == std::vector{standby_news::wanted, standby_news::making}));
   x.covered(10);
   BOOST_CHECK((told.back() == standby_news::made));
-  BOOST_TEST(!x.wanted(now)); // it exists
+  BOOST_TEST(!x.wanted(now, false)); // it exists
 }
 
 BOOST_AUTO_TEST_CASE(another_one_is_asked_for_after_a_while) {
@@ -144,15 +144,35 @@ BOOST_AUTO_TEST_CASE(another_one_is_asked_for_after_a_while) {
   session_standby x{
       [&](auto news) { asked += news == standby_news::wanted ? 1 : 0; }};
   auto now = session_standby::clock::now();
-  BOOST_TEST(x.wanted(now));
+  BOOST_TEST(x.wanted(now, false));
   x.changed({}, now);
-  BOOST_TEST(!x.wanted(now + 1s));
-  BOOST_TEST(x.wanted(now + 1min));
+  BOOST_TEST(!x.wanted(now + 1s, false));
+  BOOST_TEST(x.wanted(now + 1min, false));
   x.give_up(now + 1min);
   x.changed({"late", 1}, now + 1min); // the node had answered before
   BOOST_TEST(!x.begin_making());
-  BOOST_TEST(!x.wanted(now + 1min + 1s));
+  BOOST_TEST(!x.wanted(now + 1min + 1s, false));
   BOOST_TEST(asked == 2);
+}
+
+/// Modules that were loaded since would be loaded by a recovery.
+BOOST_AUTO_TEST_CASE(one_that_lacks_modules_is_replaced_after_a_while) {
+  std::vector<standby_news> told;
+  session_standby x{[&](auto news) { told.push_back(news); }};
+  auto now = session_standby::clock::now();
+  BOOST_TEST(x.wanted(now, false));
+  x.changed({"socket", 1}, now);
+  BOOST_TEST(x.begin_making().socket == "socket");
+  x.made(10);
+  BOOST_TEST(!x.wanted(now + 1min, true)); // it may get what it lacks
+  x.covered(10);
+  BOOST_TEST(!x.wanted(now + 1s, true));
+  BOOST_TEST(!x.wanted(now + 1min, false));
+  BOOST_TEST(x.wanted(now + 1min, true));
+  BOOST_TEST(x.awaited());
+  BOOST_CHECK((told.back() == standby_news::wanted));
+  x.changed({"other", 2}, now + 1min);
+  BOOST_TEST(x.begin_making().socket == "other");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
