@@ -4,6 +4,7 @@
 #include "schema/base/cuda_fault.hpp"
 #include "schema/base/round_up.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -30,9 +31,9 @@ status zero_copy_shadow::watch(device_address address, std::uint64_t bytes,
   drop(address);
   constexpr auto most_pieces = worker_bounds::pieces_in_place;
   auto most_bytes = worker_bounds::used_in_place(quota_);
-  // Ranges lie in the host window, so their sum does not overflow.
-  auto size = round_up(bytes, changed_line::bytes);
-  if (ranges_.size() >= most_pieces || bytes_ + size > most_bytes)
+  auto size = round_up(std::min(bytes, most_bytes), changed_line::bytes);
+  if (ranges_.size() >= most_pieces || bytes > most_bytes ||
+      bytes_ + size > most_bytes)
     return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
                       "kernels use more host memory in place than " +
                           std::to_string(most_pieces) + " pieces, or " +
