@@ -253,7 +253,9 @@ stands_by() { [[ $(session .standby) == true ]]; }
 
 # Prints the processes for the program's session, except its worker.
 standby_of_session() {
-  pgrep -f -- "vgpu-worker .*--session $(session .id) " |
+  local node
+  node=$(node_pid "$(session .node)")
+  pgrep -P "$node" -f -- "vgpu-worker .*--session $(session .id) " |
     grep -vx "$(session .worker_pid)"
 }
 
