@@ -12,9 +12,9 @@
 #include "devices/cpu/probe.hpp"
 #include "devices/cpu/run/copy_engine.hpp"
 #include "devices/cpu/run/engine.hpp"
+#include "devices/cpu/run/grid_workspaces.hpp"
 #include "devices/cpu/run/launch_check.hpp"
 #include "devices/cpu/run/leaving_granules.hpp"
-#include "devices/cpu/run/meeting_places.hpp"
 #include "devices/cpu/run/module_store.hpp"
 #include "devices/cpu/run/scheduler.hpp"
 #include "devices/cpu/run/texture_store.hpp"
@@ -421,7 +421,9 @@ public:
     g->conditions = conditions_;
     g->textures = textures_.known();
     g->cooperative = what.cooperative;
-    if (g->cooperative && !(g->meeting = meetings_->take()))
+    if (g->cooperative)
+      g->workspace_memory = workspaces_->take();
+    if (g->cooperative && !g->workspace_memory)
       return cuda_fault(CUDA_ERROR_OUT_OF_MEMORY,
                         "the host has no memory for a cooperative launch");
     g->number = ++launches_;
@@ -435,12 +437,12 @@ public:
     t->start = [this, g](auto finish) {
       g->piece.reached();
       if (g->cooperative)
-        memory_.attach(g->workspace(), meeting_places::bytes);
+        memory_.attach(g->workspace(), grid_workspaces::bytes);
       engine_.submit(g,
                      [this, g, finish](CUresult error, const std::string& why) {
                        executed_ += g->executed;
                        if (g->cooperative)
-                         memory_.detach(g->workspace(), meeting_places::bytes);
+                         memory_.detach(g->workspace(), grid_workspaces::bytes);
                        if (error != CUDA_SUCCESS) {
                          set_error(error);
                          if (reporter_)
@@ -802,8 +804,8 @@ private:
   adopted_files adopted_;
   physical_store physical_{memory_};
   condition_memory conditions_;
-  std::shared_ptr<meeting_places> meetings_ =
-      std::make_shared<meeting_places>();
+  std::shared_ptr<grid_workspaces> workspaces_ =
+      std::make_shared<grid_workspaces>();
   shared_memory shared_{memory_};
   leaving_granules leaving_;
   module_store modules_;

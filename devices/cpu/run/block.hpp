@@ -47,9 +47,9 @@ struct grid {
   bool cooperative = false; // its blocks wait for each other
   /// The blocks of a cooperative launch synchronise through this workspace,
   /// whose address is in %envreg1 and %envreg2.
-  std::shared_ptr<void> meeting;
+  std::shared_ptr<void> workspace_memory;
   device_address workspace() const noexcept {
-    return reinterpret_cast<device_address>(meeting.get());
+    return reinterpret_cast<device_address>(workspace_memory.get());
   }
   unsigned cluster_blocks() const noexcept {
     return cluster.x * cluster.y * cluster.z;

@@ -112,8 +112,8 @@ __global__ void in_grid(int* data, int rounds) {
   }
 }
 
-// Where the blocks of a cooperative launch meet (cg::grid_group::sync).
-__global__ void meeting_place(unsigned* out) {
+// The workspace through which cg::grid_group::sync works.
+__global__ void grid_workspace(unsigned* out) {
   asm("mov.u32 %0, %%envreg1;" : "=r"(out[0]));
   asm("mov.u32 %0, %%envreg2;" : "=r"(out[1]));
 }

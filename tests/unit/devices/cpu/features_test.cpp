@@ -182,22 +182,21 @@ BOOST_AUTO_TEST_CASE(a_grid_barrier_synchronises_all_blocks) {
   BOOST_TEST(download<int>(p, want.size()) == want);
 }
 
-/// Kernels may read the place's address. It is not one of the heap, whose
-/// places are random.
-BOOST_AUTO_TEST_CASE(a_meeting_place_tells_nothing_of_the_heap) {
+/// Kernels may read its address, which is none of the heap: those are random.
+BOOST_AUTO_TEST_CASE(a_grid_workspace_tells_nothing_of_the_heap) {
   auto p = memory(8);
   auto place = [&] {
     auto words = download<std::uint32_t>(p, 2);
     return std::uint64_t{words[0]} << 32 | words[1];
   };
   for (auto round = 0; round < 3; ++round) {
-    auto ok = launch_cooperative("meeting_place", {1}, {1}, arguments{p});
+    auto ok = launch_cooperative("grid_workspace", {1}, {1}, arguments{p});
     BOOST_REQUIRE_MESSAGE(ok.ok(), ok.why().what);
     BOOST_TEST(synchronize() == CUDA_SUCCESS);
     BOOST_TEST(place() < host_window);
     BOOST_TEST(place() >= host_window - 4 * window_bytes);
   }
-  BOOST_TEST(run("meeting_place", {1}, {1}, arguments{p}) == CUDA_SUCCESS);
+  BOOST_TEST(run("grid_workspace", {1}, {1}, arguments{p}) == CUDA_SUCCESS);
   BOOST_TEST(place() == 0u);
 }
 

@@ -1,6 +1,8 @@
 // The words through which the blocks of cooperative launches synchronise.
 #pragma once
 
+#include "schema/log/session_area.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,11 +11,11 @@
 
 namespace vgpu::device::cpu {
 
-/// Hands out the workspaces whose addresses kernels read from %envreg1 and
+/// Hands out grid workspaces, whose addresses kernels read from %envreg1 and
 /// %envreg2 (PTX ISA, "Special Registers: %envreg<32>"). They lie in mappings
 /// of their own, at addresses that tell nothing about the process's heap and
 /// libraries. Thread-safe.
-class meeting_places : public std::enable_shared_from_this<meeting_places> {
+class grid_workspaces : public std::enable_shared_from_this<grid_workspaces> {
 public:
   /// Gives the size of a workspace.
   static constexpr std::uint64_t bytes = 64;
@@ -23,16 +25,12 @@ public:
   std::shared_ptr<void> take();
 
 private:
-  /// A range of memory that is unmapped at its end.
-  struct unmap {
-    void operator()(std::byte* at) const noexcept;
-  };
-
+  std::byte* find();
   bool grow();
   void give_back(std::byte* place);
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<std::byte, unmap>> mapped_;
+  std::vector<mapping> mapped_;
   std::vector<std::byte*> free_;
 };
 
