@@ -582,7 +582,8 @@ struct Standby {
 }
 enum StandbyNews {
   wanted @0;
-  # The session is protected, and would gain by a standby.
+  # The session is protected, and would gain by a standby: by another one where
+  # it has one.
   making @1;
   # The standby makes the session's objects. Until `made` it can serve the
   # session from no snapshot.

@@ -15,9 +15,9 @@ namespace vgpu {
 /// of the newest snapshot (docs/decisions/0036-standby-workers.md). Not
 /// thread-safe.
 ///
-///              ┌──────── it is outdated ────────┐
-///              ▼                                │
-///   none ──► asked ──► ready ──► making ──► made┘
+///              ┌──────── it is outdated ─────┐
+///              ▼                             │
+///   none ──► asked ──► ready ──► making ──► made
 ///     ▲        │         │          │        │
 ///     └────────┴─────────┴──────────┴────────┘
 ///        the node has none, or it is useless
@@ -30,9 +30,9 @@ public:
   explicit session_standby(teller tell) : tell_(std::move(tell)) {}
 
   /// Returns whether the snapshot that begins now may have a standby make the
-  /// objects. Asks the node for one where that is time. `outdated` says that
-  /// the session has loaded modules since: another standby replaces one that
-  /// has made objects.
+  /// objects. Asks the node for one where that is time. A standby that has made
+  /// objects is replaced where it is `outdated`, because the session has loaded
+  /// modules since.
   bool wanted(clock::time_point now, bool outdated);
   /// Returns whether the node has not answered yet.
   bool awaited() const noexcept { return at_ == stage::asked; }
