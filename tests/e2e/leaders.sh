@@ -33,7 +33,7 @@ as_program=()
 start_etcd() {
   local attempt peer_port
   for attempt in 1 2 3 4 5; do
-    etcd_port=$((20000 + RANDOM % 12000)) peer_port=$((etcd_port + 1))
+    etcd_port=$(some_port) peer_port=$((etcd_port + 1))
     mkdir -m 700 "$work/etcd"
     etcd --data-dir "$work/etcd/data" --logger zap --log-outputs stderr \
       --listen-client-urls "http://127.0.0.1:$etcd_port" \
@@ -55,44 +55,31 @@ start_etcd() {
 
 etcd_tells() { grep -qE "$1" "$work/out/etcd"; }
 
-start_manager() { # NAME ENDPOINT
+start_manager() { # NAME PORT
+  endpoint_of[$1]=tcp://127.0.0.1:$2
   mkdir -m 700 "$work/$1"
-  mkfifo "$work/tmp/ready"
-  env VGPU_LOG=info "$(keys_of manager)" "$build/bin/vgpu-manager" \
-    --listen "$2" --run-dir "$work/$1" \
-    --etcd "http://127.0.0.1:$etcd_port" --ready-fd 9 \
-    </dev/null >>"$work/out/manager-$1" 2>&1 9>"$work/tmp/ready" &
-  pid_of[$1]=$!
-  read -r "endpoint_of[$1]" <"$work/tmp/ready" || wrong "no manager $1"
-  rm -- "$work/tmp/ready"
-  [[ -n ${endpoint_of[$1]} ]]
+  start_listening "$work/out/manager-$1" env VGPU_LOG=info \
+    "$(keys_of manager)" "$build/bin/vgpu-manager" \
+    --listen "${endpoint_of[$1]}" --run-dir "$work/$1" \
+    --etcd "http://127.0.0.1:$etcd_port" || return
+  pid_of[$1]=$manager_pid
 }
 
-start_managers() { # ENDPOINT ENDPOINT
-  start_manager x "$1" && start_manager y "$2"
-}
-
-# Keys name the managers' endpoints before these listen, and a port may be taken
-# by another process.
-start_keyed_managers() {
+# Keys name the managers' endpoints before these listen.
+start_managers() {
   local attempt port name
   for attempt in {1..20}; do
-    port=$((20000 + RANDOM % 12000))
-    init_keys "tcp://127.0.0.1:$port,tcp://127.0.0.1:$((port + 1))"
-    ! start_managers "tcp://127.0.0.1:$port" \
-      "tcp://127.0.0.1:$((port + 1))" || return 0
+    port=$(some_port)
+    export VGPU_MANAGER=tcp://127.0.0.1:$port,tcp://127.0.0.1:$((port + 1))
+    ! has_keys || init_keys "$VGPU_MANAGER"
+    ! { start_manager x "$port" && start_manager y $((port + 1)); } || return 0
     say "the managers did not get port $port and the next (try $attempt)"
     for name in x y; do
-      [[ -z ${pid_of[$name]-} ]] || stop_hard "${pid_of[$name]}"
+      [[ -z ${pid_of[$name]-} ]] || end_hard "${pid_of[$name]}"
       rm -rf -- "${work:?}/$name"
     done
   done
   fail "the managers do not start: $(tail -n 3 "$work"/out/manager-?)"
-}
-
-stop_hard() { # PID
-  kill -KILL "$1" 2>/dev/null || true
-  wait "$1" 2>/dev/null || true
 }
 
 start_node() { # NAME
@@ -110,12 +97,7 @@ start_node() { # NAME
 
 start_all() {
   start_etcd
-  if has_keys; then
-    start_keyed_managers
-  else
-    start_managers 'tcp://127.0.0.1:*' 'tcp://127.0.0.1:*' || fail "$why"
-  fi
-  export VGPU_MANAGER=${endpoint_of[x]},${endpoint_of[y]}
+  start_managers
   ! has_keys || join_as_admin
   start_node a
   start_node b

@@ -172,6 +172,12 @@ kill_hard() { # PID
   kill -KILL "$1" 2>/dev/null
 }
 
+# Kills a process of this test that this script started, and waits for its end.
+end_hard() { # PID
+  kill_hard "$1" || true
+  wait "$1" 2>/dev/null || true
+}
+
 # How long, in seconds, anything that must happen may take, and how long a
 # program may live. No machine is so slow: a test that passes never waits so
 # long, so these limits decide nothing but when a failure is told. They are
@@ -234,6 +240,23 @@ on_nvidia() { [[ ${E2E_DEVICE:-cpu} == nvidia ]]; }
 
 # Prints this part of the first GPU's memory, in bytes.
 of_memory() { status ".nodes[0].pgpus[0].memory * $1 | floor"; } # PART
+
+# Starts a manager, which sets `manager_pid`, and waits until it listens. Fails
+# where it ends before, as when its port is taken.
+start_listening() { # LOG COMMAND...
+  local log=$1 listens
+  shift
+  mkfifo "$work/tmp/ready"
+  "$@" --ready-fd 9 </dev/null >>"$log" 2>&1 9>"$work/tmp/ready" &
+  manager_pid=$!
+  read -r listens <"$work/tmp/ready" || true
+  rm -- "$work/tmp/ready"
+  [[ -n $listens ]]
+}
+
+# Prints a port that is probably free. Another process may take it first, so that
+# its user tries again. The next one is likely to be free, too.
+some_port() { echo $((20000 + RANDOM % 12000)); }
 
 cluster_down() {
   if has_keys; then

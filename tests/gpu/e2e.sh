@@ -10,7 +10,7 @@ usage: e2e.sh BUNDLE SCRIPT ARGUMENT...
   SCRIPT    chaos_crowd.sh or divergence.sh
   ARGUMENT  an argument of SCRIPT after BUILD, which is the bundle
 
-Ends with the status of SCRIPT. Examples:
+Ends with the status of SCRIPT. E2E_DEVICE=cpu needs no GPU. Examples:
   e2e.sh vgpu-bundle.tar.xz divergence.sh snapshot mapped 20
   e2e.sh vgpu-bundle.tar.xz chaos_crowd.sh --kills 500 --seed 7
 USAGE
@@ -26,4 +26,4 @@ shift 2
 [[ -x $script ]] || die "there is no $script"
 open_bundle
 make_build
-E2E_DEVICE=nvidia "$script" "$build" "$@"
+E2E_DEVICE=${E2E_DEVICE:-nvidia} "$script" "$build" "$@"

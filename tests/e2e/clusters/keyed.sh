@@ -40,19 +40,13 @@ join_as_node() { # NAME
 # -- on one host ---------------------------------------------------------------
 
 declare -A keyed_pid=()
+keyed_options=() # the manager's
 
-# Says that a manager listens, or that it has ended. `$1` is its log, and `$2`
-# its process.
-is_up_or_dead() { grep -q 'Listening on' "$1" || dead "$2"; }
-
-start_keyed_manager() { # OPTION...
-  : >"$run_dir/manager.log"
-  env "$(keys_of manager)" "${to_start[@]}" "$build/bin/vgpu-manager" \
-    --listen "$VGPU_MANAGER" --run-dir "$run_dir" "$@" \
-    </dev/null 2>>"$run_dir/manager.log" &
-  keyed_pid[manager]=$!
-  until_true is_up_or_dead "$run_dir/manager.log" "${keyed_pid[manager]}" &&
-    alive "${keyed_pid[manager]}"
+start_keyed_manager() {
+  start_listening "$run_dir/manager.log" env "$(keys_of manager)" \
+    "${to_start[@]}" "$build/bin/vgpu-manager" --listen "$VGPU_MANAGER" \
+    --run-dir "$run_dir" "${keyed_options[@]}" || return
+  keyed_pid[manager]=$manager_pid
 }
 
 start_keyed_node() { # NAME
@@ -68,7 +62,7 @@ nodes_alive() { # HOW-MANY
   status_is "[.nodes[] | select(.state == \"alive\")] | length == $1"
 }
 
-# Does what cluster_up does. A port may be taken by another process.
+# Does what cluster_up does.
 keyed_up() { # [--nodes N] [OPTION-OF-THE-MANAGER...]
   local nodes=1 i names=abcdefgh
   [[ ${1-} != --nodes ]] || { nodes=$2 && shift 2; }
@@ -76,11 +70,11 @@ keyed_up() { # [--nodes N] [OPTION-OF-THE-MANAGER...]
   mkdir -m 700 "$run_dir"
   keyed_options=("$@") keyed_pid=()
   for _ in {1..20}; do
-    export VGPU_MANAGER=tcp://127.0.0.1:$((20000 + RANDOM % 12000))
+    export VGPU_MANAGER=tcp://127.0.0.1:$(some_port)
     init_keys "$VGPU_MANAGER"
-    ! start_keyed_manager "$@" || break
+    ! start_keyed_manager || break
   done
-  alive "${keyed_pid[manager]}" ||
+  [[ -n ${keyed_pid[manager]-} ]] ||
     fail "the manager does not start: $(<"$run_dir/manager.log")"
   join_as_admin
   for ((i = 0; i < nodes; ++i)); do start_keyed_node "${names:i:1}"; done
@@ -88,10 +82,8 @@ keyed_up() { # [--nodes N] [OPTION-OF-THE-MANAGER...]
 }
 
 keyed_restart_manager() {
-  local pid=${keyed_pid[manager]}
-  kill -KILL "$pid" 2>/dev/null || true
-  wait "$pid" 2>/dev/null || true
-  start_keyed_manager "${keyed_options[@]}"
+  end_hard "${keyed_pid[manager]}"
+  start_keyed_manager
 }
 
 # Nodes end before their manager. A process that the test killed has no status.
