@@ -35,7 +35,7 @@ using namespace std::chrono_literals;
 
 /// A client that was just started may take this long to listen.
 constexpr auto start_patience = 10s;
-/// While clients end without answering, the channel tries this many.
+/// While clients end before they listen, the channel tries this many.
 constexpr auto most_starts = 5;
 /// The areas, the doorbell and the files for snapshots are at most this many.
 constexpr std::size_t most_descriptors = 16;
@@ -233,36 +233,78 @@ auto receive(int fd, const Read& read)
   }
 }
 
+/// Says how long the channel asks one client after the other while they end
+/// without a word. A session on a GPU takes seconds to start, and clients may
+/// be killed meanwhile; one that always ends must be told to the program.
+class asking_patience {
+public:
+  void heard() noexcept {
+    silent_ = 0;
+    since_ = clock::now();
+  }
+  /// Waits a little, so that clients that end at once do not keep a processor
+  /// busy. Returns false if the channel has to give up.
+  bool after_silent_end() noexcept {
+    if (++silent_ >= fewest && clock::now() - since_ >= shortest)
+      return false;
+    ::poll(nullptr, 0, std::min(10 * silent_, 200));
+    return true;
+  }
+  int silent_ends() const noexcept { return silent_; }
+
+private:
+  using clock = std::chrono::steady_clock;
+  static constexpr auto fewest = 5;
+  static constexpr auto shortest = 15s;
+
+  int silent_ = 0;
+  clock::time_point since_ = clock::now();
+};
+
 /// Receives the grant. It waits as long as the client lives, because a vGPU may
 /// have to wait for a place.
-result<grant> receive_welcome(int fd) {
+result<grant> receive_welcome(int fd, asking_patience& patience) {
   for (;;) {
     auto got = receive(fd, read_welcome);
     if (!got)
       return got.why();
     if (*got)
       return std::move(**got);
+    patience.heard();
   }
 }
 
 using answered = std::pair<unique_fd, grant>;
 
-/// Asks the client for a vGPU, and returns the connection and the grant.
+/// Asks one client for a vGPU, and returns the connection and the grant.
 result<answered> ask_client(capnp::MessageBuilder& hello,
-                            std::span<const int> descriptors) {
+                            std::span<const int> descriptors,
+                            asking_patience& patience) {
   auto fd = connect_or_start();
   if (!fd)
     return fd.why();
   if (auto ok = send_packet(fd->get(), hello, descriptors); !ok)
     return ok.why();
-  auto got = receive_welcome(fd->get());
+  auto got = receive_welcome(fd->get(), patience);
   if (!got)
     return got.why();
   return answered{std::move(*fd), std::move(*got)};
 }
 
-bool is_ended(const result<answered>& x) {
-  return !x && x.why().kind == fault_kind::not_ready;
+/// Asks one client after the other, while they end before they answer.
+result<answered> ask_clients(capnp::MessageBuilder& hello,
+                             std::span<const int> descriptors) {
+  asking_patience patience;
+  for (;;) {
+    auto answer = ask_client(hello, descriptors, patience);
+    if (answer || answer.why().kind != fault_kind::not_ready)
+      return answer;
+    if (!patience.after_silent_end())
+      return fault{fault_kind::no_device,
+                   answer.why().what + ", " +
+                       std::to_string(patience.silent_ends()) +
+                       " times; its own log (VGPU_LOG=info) says why"};
+  }
 }
 
 } // namespace
@@ -299,11 +341,7 @@ result<grant> guest_channel::greet(const session_area& area, int doorbell,
   std::vector<int> descriptors{memory.begin(), memory.end()};
   descriptors.push_back(doorbell);
   descriptors.insert(descriptors.end(), states.begin(), states.end());
-  auto answer = ask_client(message, descriptors);
-  for (auto again = 1; again < most_starts && is_ended(answer); ++again)
-    answer = ask_client(message, descriptors);
-  if (is_ended(answer))
-    return fault{fault_kind::no_device, answer.why().what};
+  auto answer = ask_clients(message, descriptors);
   if (!answer)
     return answer.why();
   socket_ = std::move(answer->first);

@@ -79,12 +79,29 @@ std::string later_manager(const fault& why) {
                                          : default_endpoint();
 }
 
+/// Checks what the user has set. A client that listened before it found this
+/// wrong would end while programs wait for its word, and they would try others.
+status check(const options& given) {
+  if (auto polling = chosen_busy_poll(); !polling)
+    return polling.why();
+  if (given.manager.empty())
+    return {};
+  if (auto good = check_endpoints(given.manager); !good)
+    return good;
+  auto keys = keys_to_managers(key_folder{}, login_key_file, given.manager);
+  return keys ? status{} : keys.why();
+}
+
 int run(const options& given) {
   allow_many_descriptors();
   reuse_frames_memory();
   stop_signal stop;
   auto name = own_name();
   start_log("vgpu-client", "warn");
+  if (auto good = check(given); !good) {
+    std::cerr << "vgpu-client: " << good.why().what << '\n';
+    return 2;
+  }
   // It is a lock too: there is one client for this user, manager and transport.
   auto taken = client_place::take(given.manager, given.transport);
   if (!taken) {
@@ -94,13 +111,9 @@ int run(const options& given) {
     return 0;
   }
   std::optional place{std::move(*taken)};
-  auto polling = chosen_busy_poll();
-  if (!polling) {
-    std::cerr << "vgpu-client: " << polling.why().what << '\n';
-    return 2;
-  }
+  auto polling = *chosen_busy_poll(); // check() has seen it
   constexpr std::chrono::nanoseconds where_scarce{0};
-  zmq_busy_poll io_busy_poll{polling->limits(where_scarce)};
+  zmq_busy_poll io_busy_poll{polling.limits(where_scarce)};
   auto manager = find_manager(given.manager);
   system_config config;
   caf::actor_system system{config};
@@ -155,7 +168,7 @@ int run(const options& given) {
                              ? memory_for_a_state()
                              : *parse_size(given.state_memory);
   options.state_dir = given.state_dir;
-  options.busy_poll = polling->limits(where_scarce);
+  options.busy_poll = polling.limits(where_scarce);
   options.keys = known;
   auto server =
       spawn_guest_server(system, zmq, options, place->take_sockets(), hub);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A program that has to wait for a GPU logs the reason once, and gets the GPU
 # when there is room. A smaller program goes ahead if that does not delay
-# others.
+# others. It waits on while its clients are killed.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 case "${1-}" in
@@ -54,5 +54,27 @@ finish middle
 finish second
 (($(grep -c '^vgpu\[.*waits for a GPU' "$work/out/large.err") == 1)) ||
   fail "the reason is logged several times: $(<"$work/out/large.err")"
+
+# Sets `client` to the process that waits for a place.
+waits_with_another_client() {
+  local now
+  now=$(status 'first(.vgpus[].sessions[] | select(.state == "waiting"))
+    | .client | split("-") | last')
+  [[ -n $now && $now != "${client-}" ]] && alive "$now" && client=$now
+}
+
+start first 768MiB
+start second 896MiB
+until_true status_is '[.vgpus[].sessions[] | select(.state == "running")]
+  | length == 2' || fail "two programs do not run"
+start patient 512MiB
+for ((killed = 0; killed < 5; ++killed)); do
+  until_true waits_with_another_client ||
+    fail "it does not wait after $killed dead clients: $(<"$work/out/patient.err")"
+  kill_hard "$client" || fail "cannot kill the client"
+done
+finish first
+finish patient
+finish second
 cluster_down
 check_leaks
