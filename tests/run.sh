@@ -87,7 +87,7 @@ run_tests() { # PRESET CTEST-OPTION...
   shift
   results=$PWD/build/$preset/results.xml
   rm -f "$results"
-  # Two at a time: what looks at the whole machine says RUN_SERIAL.
+  # Two at a time: what needs the whole machine says RUN_SERIAL.
   ctest --test-dir "build/$preset" --parallel "${jobs_at_once:-2}" --output-on-failure \
     --no-tests=ignore --output-junit "$results" ${only:+-R "$only"} "$@" || true
   if [[ -f $results ]]; then
