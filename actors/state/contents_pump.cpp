@@ -8,8 +8,9 @@
 
 namespace vgpu {
 
-contents_pump::contents_pump(int file, std::function<void()> ring)
-    : file_(file), ring_(std::move(ring)),
+contents_pump::contents_pump(int file, mapped_chunks& mapped, copy_rooms& rooms,
+                             std::function<void()> ring)
+    : file_(file), mapped_(mapped), rooms_(rooms), ring_(std::move(ring)),
       threads_(most_under_way, [this] { run(); }) {}
 
 contents_pump::~contents_pump() {
@@ -72,7 +73,9 @@ std::vector<contents_pump::job> contents_pump::take_work() {
   return out;
 }
 
-void contents_pump::work(std::span<job> jobs, std::span<std::byte> room) const {
+/// Does the jobs by way of `room`, which it takes when it needs one.
+void contents_pump::work(std::span<job> jobs,
+                         std::unique_ptr<copy_room>& room) const {
   auto& first = jobs.front();
   if (first.marks) {
     auto made = first.from->mark();
@@ -80,11 +83,14 @@ void contents_pump::work(std::span<job> jobs, std::span<std::byte> room) const {
     first.done = made ? status{} : made.why();
     return;
   }
+  if (!room)
+    room = rooms_.take(*first.from);
   std::vector<device::peeked> pieces;
   for (std::size_t i = 0; i < jobs.size(); ++i)
-    pieces.push_back({jobs[i].chunk.address,
-                      room.subspan(i * state_chunk_bytes, jobs[i].chunk.bytes),
-                      status{}});
+    pieces.push_back(
+        {jobs[i].chunk.address,
+         room->memory().subspan(i * state_chunk_bytes, jobs[i].chunk.bytes),
+         status{}, room->is_pinned()});
   if (first.kept != nullptr)
     first.kept->peek(pieces);
   else
@@ -94,24 +100,24 @@ void contents_pump::work(std::span<job> jobs, std::span<std::byte> room) const {
     x.done = pieces[i].outcome;
     x.seen = x.done.ok();
     if (x.seen)
-      x.done = store_contents(file_, x.chunk, pieces[i].into);
+      x.done =
+          store_contents(file_, x.chunk, pieces[i].into,
+                         [this](auto& chunk) { return mapped_.at(chunk); });
   }
 }
 
 void contents_pump::run() {
-  constexpr auto bytes = copied_at_once * state_chunk_bytes;
-  // Not zeroed: most snapshots need only a part.
-  auto room = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  std::unique_ptr<copy_room> room;
   processor_wait processor;
   auto waited = processor.total();
   std::unique_lock guard{lock_};
   for (;;) {
     wanted_.wait(guard, [&] { return over_ || !todo_.empty(); });
     if (over_)
-      return;
+      break;
     auto at_hand = take_work();
     guard.unlock();
-    work(at_hand, {room.get(), bytes});
+    work(at_hand, room);
     auto before = std::exchange(waited, processor.total());
     guard.lock();
     waited_ += waited - before;
@@ -121,6 +127,8 @@ void contents_pump::run() {
     ring_();
     guard.lock();
   }
+  if (room)
+    rooms_.give_back(std::move(room));
 }
 
 } // namespace vgpu

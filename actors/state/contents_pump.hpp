@@ -1,7 +1,9 @@
 // Copies memory contents from a device to a state's file while calls execute.
 #pragma once
 
+#include "actors/state/copy_rooms.hpp"
 #include "actors/state/copying_threads.hpp"
+#include "actors/state/mapped_chunks.hpp"
 #include "actors/state/state_file.hpp"
 #include "devices/interface/change_unit.hpp"
 
@@ -10,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -39,9 +42,10 @@ public:
     status done{};
   };
 
-  /// Starts the threads, which call `ring` when jobs are done. The file must
+  /// Starts the threads, which call `ring` when jobs are done. The others must
   /// outlive the pump.
-  contents_pump(int file, std::function<void()> ring);
+  contents_pump(int file, mapped_chunks& mapped, copy_rooms& rooms,
+                std::function<void()> ring);
   /// Waits for the jobs at hand, and drops the others.
   ~contents_pump();
   contents_pump(const contents_pump&) = delete;
@@ -64,15 +68,18 @@ public:
 
 private:
   /// So many pieces are copied at a time.
-  static constexpr std::size_t copied_at_once = 16;
+  static constexpr std::size_t copied_at_once =
+      copy_rooms::bytes / state_chunk_bytes;
   static constexpr std::size_t most_under_way = 6 * copied_at_once;
 
   void run();
   std::vector<job> take_work();
-  void work(std::span<job> jobs, std::span<std::byte> room) const;
+  void work(std::span<job> jobs, std::unique_ptr<copy_room>& room) const;
   std::optional<job> pop_done();
 
   int file_;
+  mapped_chunks& mapped_;
+  copy_rooms& rooms_;
   std::function<void()> ring_;
   /// Counts the jobs that were added and not taken back.
   std::size_t under_way_ = 0;

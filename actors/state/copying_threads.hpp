@@ -15,7 +15,7 @@ class copying_threads {
 public:
   /// Runs it on at most `most` threads, and on one at least if `most` is not 0.
   copying_threads(std::size_t most, const std::function<void()>& run) {
-    constexpr std::size_t at_most = 3;
+    constexpr std::size_t at_most = 6;
     std::size_t usual = std::thread::hardware_concurrency() / 4;
     for (auto i = std::min(std::clamp<std::size_t>(usual, 1, at_most), most);
          i != 0; --i)

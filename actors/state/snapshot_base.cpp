@@ -89,7 +89,8 @@ void snapshot_base::take_over(const state_index& former,
 }
 
 status snapshot_base::begin() const {
-  return begin_state(file_.get(), end());
+  auto ok = begin_state(file_.get());
+  return ok ? grow_state(file_.get(), end()) : ok;
 }
 
 void snapshot_base::keep(const std::vector<range>& ranges) {
@@ -116,6 +117,8 @@ void snapshot_base::keep(const std::vector<range>& ranges) {
   }
   while (old != pieces_.end())
     drop();
+  // Places behind the end of the file have no memory, and are written anyway.
+  (void)grow_state(file_.get(), end());
 }
 
 void snapshot_base::note(const state_chunk& what, std::uint64_t mark) {

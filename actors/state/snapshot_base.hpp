@@ -2,12 +2,14 @@
 // only changed contents are written again.
 #pragma once
 
+#include "actors/state/mapped_chunks.hpp"
 #include "actors/state/state_file.hpp"
 #include "schema/log/session_area.hpp"
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -66,6 +68,7 @@ public:
   /// want the file to be updated truncates it.
   bool is_whole() const;
   int file() const noexcept { return file_.get(); }
+  mapped_chunks& mapped() const noexcept { return *mapped_; }
 
   /// Says for contents in a file since which mark the session's memory may
   /// differ from them; 0: it differs. Returns nothing where they are no piece.
@@ -95,6 +98,8 @@ public:
 
 private:
   unique_fd file_;
+  std::unique_ptr<mapped_chunks> mapped_ =
+      std::make_unique<mapped_chunks>(file_.get());
   file_places places_;
   std::map<device_address, piece> pieces_;
   std::map<call::digest, state_image> images_;

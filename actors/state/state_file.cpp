@@ -124,14 +124,30 @@ status begin_state(int fd, std::uint64_t bytes) {
   return {};
 }
 
+status grow_state(int fd, std::uint64_t bytes) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0)
+    return trouble("tell its size");
+  if (static_cast<std::uint64_t>(info.st_size) < bytes &&
+      ::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
+    return trouble("make it longer");
+  return {};
+}
+
 status store_contents(int fd, state_chunk& what,
-                      std::span<const std::byte> bytes) {
+                      std::span<const std::byte> bytes,
+                      const place_of_chunk& place_of) {
   auto before = what.form;
   what.hash = XXH3_64bits(bytes.data(), bytes.size());
   what.form = all_zero(bytes) ? chunk_form::zero : chunk_form::raw;
   what.stored = what.form == chunk_form::zero ? 0 : what.bytes;
-  if (what.form == chunk_form::raw)
-    return write_state_bytes(fd, what.offset, bytes);
+  if (what.form == chunk_form::raw) {
+    auto place = place_of ? place_of(what) : std::span<std::byte>{};
+    if (place.size() != bytes.size())
+      return write_state_bytes(fd, what.offset, bytes);
+    std::memcpy(place.data(), bytes.data(), bytes.size());
+    return {};
+  }
   // A file system without holes keeps the bytes, but nothing reads them.
   if (before == chunk_form::raw)
     (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,

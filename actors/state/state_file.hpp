@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -121,11 +122,18 @@ status begin_state(int fd);
 /// Overwrites the header and sets the file's size to `bytes`.
 status begin_state(int fd, std::uint64_t bytes);
 
+/// Makes the file at least so long. Its new part has no pages.
+status grow_state(int fd, std::uint64_t bytes);
+
+/// Returns the place of a chunk in the file as memory, or nothing.
+using place_of_chunk = std::function<std::span<std::byte>(const state_chunk&)>;
+
 /// Writes contents to the place in the file that `what` names, and sets its
 /// form and hash. Where the contents are zero, it punches a hole into the file
-/// instead.
+/// instead. `place_of` may be empty.
 status store_contents(int fd, state_chunk& what,
-                      std::span<const std::byte> bytes);
+                      std::span<const std::byte> bytes,
+                      const place_of_chunk& place_of = {});
 
 /// Writes a state into a file that is not one, either over its contents or
 /// behind the contents that end at `from`. Not thread-safe.

@@ -190,6 +190,10 @@ public:
     enter();
     fingerprints_.peek(pieces);
   }
+  std::unique_ptr<pinned_memory> pin(std::span<std::byte> memory) override {
+    enter();
+    return fingerprints_.pin(memory, [this] { enter(); });
+  }
   void read_at_rest(std::span<peeked> pieces) override {
     enter();
     fingerprints_.read_at_rest(pieces);

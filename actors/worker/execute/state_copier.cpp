@@ -24,9 +24,9 @@ using namespace std::chrono_literals;
 class state_copier::rounds {
 public:
   rounds(session_objects& session, std::shared_ptr<snapshot_base> to,
-         bool snapshot, std::function<void()> ring)
-      : session_(session), to_(std::move(to)), keeps_(snapshot),
-        ring_(std::move(ring)) {}
+         copy_rooms& by_way_of, bool snapshot, std::function<void()> ring)
+      : session_(session), to_(std::move(to)), by_way_of_(by_way_of),
+        keeps_(snapshot), ring_(std::move(ring)) {}
 
   const std::shared_ptr<snapshot_base>& base() const noexcept { return to_; }
   bool keeps() const noexcept { return keeps_; }
@@ -87,13 +87,14 @@ private:
 
   session_objects& session_;
   std::shared_ptr<snapshot_base> to_;
+  copy_rooms& by_way_of_;
   bool keeps_;
   std::function<void()> ring_;
   /// Hold what the devices keep; one for each device, or none.
   std::vector<std::unique_ptr<device::contents_room>> rooms_{};
   std::vector<std::uint64_t> room_for_{}; // granules
   // The pump uses the rooms.
-  contents_pump pump_{to_->file(), ring_};
+  contents_pump pump_{to_->file(), to_->mapped(), by_way_of_, ring_};
   std::deque<contents_pump::job> todo_{};
   std::vector<std::uint64_t> marks_ =
       std::vector<std::uint64_t>(session_.devices.size(), 1);
@@ -426,10 +427,12 @@ status state_copier::begin(int file, bool snapshot,
   if (!to)
     to = take_over(file);
   if (!to || !to->is_whole()) {
+    // What an abandoned snapshot wrote stays until this one is complete: fresh
+    // pages would take longer than the writing.
     auto own = duplicate_of(file);
-    if (!own || ::ftruncate(own.get(), 0) != 0)
+    if (!own)
       return cuda_fault(CUDA_ERROR_OPERATING_SYSTEM,
-                        std::string{"a state's file cannot be emptied: "} +
+                        std::string{"a state's file has no descriptor: "} +
                             std::strerror(errno));
     to = std::make_shared<snapshot_base>(std::move(own));
   }
@@ -437,7 +440,8 @@ status state_copier::begin(int file, bool snapshot,
     return ok;
   if (kept_.size() >= most_kept)
     kept_.erase(kept_.begin());
-  round_ = std::make_shared<rounds>(session_, to, snapshot, std::move(ring));
+  round_ = std::make_shared<rounds>(session_, to, *copy_rooms_, snapshot,
+                                    std::move(ring));
   round_->begin_round();
   return {};
 }

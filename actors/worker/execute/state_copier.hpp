@@ -1,6 +1,7 @@
 // Copies the memory of a state while calls are executed.
 #pragma once
 
+#include "actors/state/copy_rooms.hpp"
 #include "actors/state/snapshot_base.hpp"
 #include "actors/worker/session/session_objects.hpp"
 
@@ -80,6 +81,8 @@ private:
   std::optional<std::uint64_t> mark_of(const state_chunk& x) const;
 
   session_objects& session_;
+  /// Stays where the copier goes.
+  std::unique_ptr<copy_rooms> copy_rooms_ = std::make_unique<copy_rooms>();
   /// Hold what note_restored() got, the contents ordered by address.
   std::vector<state_chunk> restored_;
   std::vector<std::uint64_t> restored_marks_;

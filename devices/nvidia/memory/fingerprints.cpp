@@ -153,29 +153,65 @@ void fingerprints::peek(std::span<peeked> pieces) {
     peek_some(all, [&](buffers to) { return copy(all, to); });
 }
 
-/// Calls `copy` with a buffer for each piece, and copies the bytes on where it
-/// succeeds. Other threads may use the device meanwhile.
+/// Calls `copy` with a place for each piece: its own memory where that is
+/// pinned, or else a buffer, from which the bytes are copied on. Other threads
+/// may use the device meanwhile.
 void fingerprints::peek_some(std::span<peeked> pieces,
                              const std::function<status(buffers)>& copy) {
-  std::vector<staging::buffer> rooms;
+  std::vector<staging::buffer> rooms(pieces.size());
+  std::vector<std::byte*> places;
   status ok;
-  for (auto& x : pieces) {
-    auto room = staging_.take(x.into.size(), true);
-    if (!room) {
-      ok = room.why();
-      break;
+  for (std::size_t i = 0; ok && i < pieces.size(); ++i) {
+    auto& x = pieces[i];
+    if (!x.pinned) {
+      auto room = staging_.take(x.into.size(), true);
+      if (room)
+        rooms[i] = std::move(*room);
+      else
+        ok = room.why();
     }
-    rooms.push_back(std::move(*room));
+    places.push_back(x.pinned ? x.into.data() : rooms[i].get());
   }
   if (ok)
-    ok = copy(rooms);
+    ok = copy(places);
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     auto& x = pieces[i];
     if (!ok)
       x.outcome = ok;
-    else if (x.outcome)
+    else if (x.outcome && !x.pinned)
       std::memcpy(x.into.data(), rooms[i].get(), x.into.size());
   }
+}
+
+namespace {
+
+/// Is host memory that the driver has pinned.
+class registered_memory final : public pinned_memory {
+public:
+  registered_memory(driver_ptr api, void* at, std::function<void()> enter)
+      : api_(std::move(api)), at_(at), enter_(std::move(enter)) {}
+  ~registered_memory() override {
+    enter_();
+    (void)api_->cuMemHostUnregister(at_);
+  }
+
+private:
+  driver_ptr api_;
+  void* at_;
+  std::function<void()> enter_;
+};
+
+} // namespace
+
+std::unique_ptr<pinned_memory>
+fingerprints::pin(std::span<std::byte> memory,
+                  std::function<void()> enter) const {
+  // Other devices of the session use it as well.
+  if (api_->cuMemHostRegister(memory.data(), memory.size(),
+                              CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS)
+    return nullptr;
+  return std::make_unique<registered_memory>(api_, memory.data(),
+                                             std::move(enter));
 }
 
 /// Copies whole granules on the device first, where copies take almost no time,
@@ -214,7 +250,7 @@ status fingerprints::copy_out(std::span<peeked> pieces,
     auto& x = pieces[i];
     if (!x.outcome)
       continue;
-    auto at = reinterpret_cast<CUdeviceptr>(to[i].get());
+    auto at = reinterpret_cast<CUdeviceptr>(to[i]);
     if (auto ok = api_->check(
             api_->cuMemcpyAsync(at, granules[i] + x.from % granule_bytes,
                                 x.into.size(), stream_),

@@ -40,6 +40,9 @@ public:
   }
   /// Implements change_unit::peek().
   void peek(std::span<peeked> pieces);
+  /// Implements change_unit::pin(). `enter` makes the context current.
+  std::unique_ptr<pinned_memory> pin(std::span<std::byte> memory,
+                                     std::function<void()> enter) const;
   /// Implements change_unit::read_at_rest().
   void read_at_rest(std::span<peeked> pieces);
   /// Implements change_unit::make_room(). `enter` makes the context current.
@@ -48,7 +51,8 @@ public:
 
 private:
   class kept_room;
-  using buffers = std::span<staging::buffer>;
+  /// Holds where each piece goes.
+  using buffers = std::span<std::byte* const>;
   /// One launch takes at most this many granules.
   static constexpr std::size_t at_once = 4096;
   /// So many pieces are copied with one wait. Where several processes use the

@@ -251,6 +251,10 @@ public:
                     x.into.size());
   }
 
+  std::unique_ptr<vgpu::device::pinned_memory>
+  pin(std::span<std::byte>) override {
+    return std::make_unique<vgpu::device::pinned_memory>();
+  }
   void read_at_rest(std::span<vgpu::device::peeked> pieces) override {
     peek(pieces);
   }
