@@ -47,6 +47,8 @@ public:
   /// Takes a file with the last snapshot, as it was restored.
   void keep_snapshot(unique_fd file) noexcept { kept_ = std::move(file); }
   bool keeps_snapshot() const noexcept { return static_cast<bool>(kept_); }
+  /// Returns the file of the last snapshot; -1: none is kept.
+  int kept() const noexcept { return kept_.get(); }
   void drop_snapshot() noexcept { kept_ = unique_fd{}; }
 
   /// Returns the bytes of the state that a client elsewhere requests; null

@@ -52,7 +52,7 @@ namespace vgpu {
 /// 14 The next worker is prepared on this host, and makes objects. 1, 2 or 3
 ///    follows, unless variables lie elsewhere there.
 /// 15 The file has everything.
-/// 16 For a snapshot: the node is asked for a standby.
+/// 16 As in 1, for a snapshot: the node is asked for a standby.
 /// 17 There is one, which makes objects as in 14.
 /// 18 There is none: as after preparing.
 ///

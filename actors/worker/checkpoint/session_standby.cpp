@@ -19,7 +19,7 @@ void session_standby::changed(const next_worker& to, clock::time_point now) {
   if (to && at_ != stage::asked)
     return; // it was given up meanwhile
   to_ = to;
-  objects_at_ = nowhere;
+  objects_at_.reset();
   at_ = to ? stage::ready : stage::none;
   rests_until_ = now + rest;
 }
@@ -32,8 +32,20 @@ next_worker session_standby::begin_making() {
   return to_;
 }
 
+void session_standby::made(std::uint64_t position) {
+  objects_at_ = position;
+  look();
+}
+
 void session_standby::covered(std::uint64_t position) {
-  if (at_ != stage::making || objects_at_ == nowhere || position < objects_at_)
+  covered_at_ = position;
+  look();
+}
+
+/// Tells the node once the newest snapshot has the standby's objects.
+void session_standby::look() {
+  if (at_ != stage::making || !objects_at_ || !covered_at_ ||
+      *covered_at_ < *objects_at_)
     return;
   at_ = stage::made;
   tell_(standby_news::made);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace vgpu {
 
@@ -36,13 +37,15 @@ public:
   bool wanted(clock::time_point now, bool outdated);
   /// Returns whether the node has not answered yet.
   bool awaited() const noexcept { return at_ == stage::asked; }
+  /// Returns whether there is one that has not begun to make objects.
+  bool is_ready() const noexcept { return at_ == stage::ready; }
   /// Takes the node's word: how to reach the standby, or that there is none.
   void changed(const next_worker& to, clock::time_point now);
 
   /// Returns the standby that is to make the objects now, or none.
   next_worker begin_making();
   /// Notes that it has made the objects that there were at this position.
-  void made(std::uint64_t position) noexcept { objects_at_ = position; }
+  void made(std::uint64_t position);
   /// Notes that the newest snapshot is of this position.
   void covered(std::uint64_t position);
   /// Gives the standby up, if there is one.
@@ -52,12 +55,14 @@ private:
   enum class stage : std::uint8_t { none, asked, ready, making, made };
   /// Says how soon after the node's last word another one is asked for.
   static constexpr std::chrono::seconds rest{30};
-  static constexpr auto nowhere = ~std::uint64_t{0};
+
+  void look();
 
   teller tell_;
   stage at_ = stage::none;
   next_worker to_{};
-  std::uint64_t objects_at_ = nowhere;
+  std::optional<std::uint64_t> objects_at_{};
+  std::optional<std::uint64_t> covered_at_{};
   clock::time_point rests_until_{};
 };
 

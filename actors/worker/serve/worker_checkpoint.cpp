@@ -31,7 +31,7 @@ void worker_checkpoint::begin(const data::checkpoint& x,
 
 void worker_checkpoint::covered(std::uint64_t position) {
   if (position == data::covered::everything) // nothing is ever restored
-    standby_.give_up(clock::now());
+    give_up_standby();
   else
     standby_.covered(position);
 }
@@ -40,12 +40,10 @@ void worker_checkpoint::go_on() {
   if (blocks_driver(phase_))
     return restore_process();
   if (makes_ahead(phase_) && wanted_.stands_by)
-    standby_.give_up(clock::now()); // nobody knows what it has made
+    give_up_standby(); // nobody knows what it has made
   of_ = subject::state;
   phase_ = checkpoint_phase::running;
   next_.reset();
-  description_.reset();
-  objects_ = unique_fd{};
   dry_run_.reset();
   exec_.abandon_copy();
   settled_.reset();
@@ -80,15 +78,60 @@ void worker_checkpoint::look() {
     look_stopped();
   if (phase_ == checkpoint_phase::settling && settled_->load())
     take_state();
+  if (runs_calls(phase_) && !makes_ahead(phase_))
+    look_beside();
+}
+
+// -- a standby beside the snapshots -------------------------------------------
+
+/// Has a standby make the objects while the session runs or a snapshot is
+/// taken, where variables need no test. A snapshot is what a recovery needs
+/// first, and must not wait for the standby.
+void worker_checkpoint::look_beside() {
+  if (!beside_ && standby_.is_ready() && !exec_.needs_dry_run()) {
+    auto begun = begin_objects(standby_.begin_making(), kept_elsewhere());
+    if (!begun)
+      return end_beside(begun.why());
+    beside_.emplace(std::move(*begun));
+  }
+  if (!beside_)
+    return;
+  if (auto outcome = beside_->look())
+    end_beside(*outcome);
+  else if (beside_->writes())
+    ring_();
+}
+
+void worker_checkpoint::end_beside(const status& how) {
+  if (!how) {
+    spdlog::info("session {}: its standby has not made its objects: {}",
+                 identity_.session.value, how.why().what);
+    return give_up_standby();
+  }
+  note_made(beside_->position());
+  beside_.reset();
+}
+
+void worker_checkpoint::note_made(std::uint64_t position) {
+  standby_.made(position);
+  exec_.dry_run_done(position); // it was as good as one
+}
+
+void worker_checkpoint::give_up_standby() {
+  beside_.reset();
+  standby_.give_up(clock::now());
 }
 
 // -- asking and preparing -----------------------------------------------------
 
 /// Has a standby make the objects before the snapshot, if the node has one or
-/// starts one. Calls are executed meanwhile.
+/// starts one, and where that tests whether variables lie elsewhere. Calls are
+/// executed meanwhile.
 bool worker_checkpoint::start_standby() {
   if (!wanted_.stands_by || !begin_preparation_ || !exec_.has_images() ||
       !standby_.wanted(clock::now(), exec_.needs_dry_run()))
+    return false;
+  if (beside_ || !exec_.needs_dry_run())
     return false;
   phase_ = checkpoint_phase::asking;
   tell(phase_told::copying);
@@ -103,8 +146,26 @@ void worker_checkpoint::look_standby() {
   wanted_.next = standby_.begin_making();
   if (start_preparation())
     return;
-  standby_.give_up(clock::now());
+  give_up_standby();
   begin_state();
+}
+
+/// Returns the file with the copy of the session's memory, where the client is
+/// elsewhere: without it, all of a state travels to the next worker. Returns -1
+/// where there is none.
+int worker_checkpoint::kept_elsewhere() const {
+  return client_.is_on_this_host() ? -1 : files_.kept();
+}
+
+/// Begins to have a worker make what the session has now. It may read the file
+/// `contents`, or none if that is -1.
+result<objects_ahead> worker_checkpoint::begin_objects(const next_worker& to,
+                                                       int contents) {
+  auto pass_on = [this, to, contents](int objects) {
+    return begin_preparation_(to, identity_.session, {objects, contents},
+                              ring_);
+  };
+  return objects_ahead::begin(exec_, progress_, heartbeats_, pass_on);
 }
 
 /// Has the session's next worker make the objects, if there is one. Calls are
@@ -112,71 +173,38 @@ void worker_checkpoint::look_standby() {
 bool worker_checkpoint::start_preparation() {
   if (!begin_preparation_ || !wanted_.next || !exec_.has_images())
     return false;
-  auto file = make_state_memory();
-  if (!file)
-    return false;
-  auto begun = exec_.begin_description(file->get());
+  if (!client_.is_on_this_host() && uses_kept_file() && exec_.copies_ahead())
+    (void)choose_file(); // the file may have to be made
+  auto begun = begin_objects(wanted_.next, kept_elsewhere());
   if (!begun)
     return false;
-  objects_ = std::move(*file);
-  description_ = std::move(*begun);
+  next_.emplace(std::move(*begun));
   phase_ = checkpoint_phase::preparing;
   tell(phase_told::copying);
   ring_();
   return true;
 }
 
-/// Writes the next piece of what the next worker makes. Images may be large,
-/// and calls are executed between two pieces.
-void worker_checkpoint::write_objects() {
-  auto complete = description_->images_on();
-  if (complete && !*complete)
-    return ring_();
-  auto ok = complete ? pass_objects_on() : status{complete.why()};
-  description_.reset();
-  if (!ok)
-    end_preparation(ok);
-}
-
-status worker_checkpoint::pass_objects_on() {
-  progress_.note();
-  tried_ = progress_.position();
-  auto written = [&] {
-    heartbeat_cover beating{heartbeats_};
-    return description_->run_for_dry_run();
-  }();
-  if (!written)
-    return written.why();
-  // Without such a file the whole state travels by way of the client.
-  auto contents = !wanted_.stands_by && !client_.is_on_this_host() &&
-                  uses_kept_file() && exec_.copies_ahead() && choose_file();
-  auto begun = begin_preparation_(
-      wanted_.next, identity_.session,
-      {objects_.get(), contents ? files_.state() : -1}, ring_);
-  if (!begun)
-    return begun.why();
-  next_ = std::move(*begun);
-  return {};
-}
-
 void worker_checkpoint::look_preparation() {
-  if (description_)
-    return write_objects();
-  if (auto outcome = next_->outcome())
+  if (auto outcome = next_->look())
     end_preparation(*outcome);
+  else if (next_->writes())
+    ring_();
 }
 
 void worker_checkpoint::end_preparation(const status& how) {
-  objects_ = unique_fd{};
+  auto position = next_->position();
   if (!how || wanted_.stands_by)
     next_.reset();
-  if (wanted_.stands_by)
-    how ? standby_.made(tried_) : standby_.give_up(clock::now());
-  if (how) // it was as good as a dry run
-    exec_.dry_run_done(tried_);
-  else if (how.why().kind == fault_kind::unsupported)
+  if (how && wanted_.stands_by)
+    note_made(position);
+  else if (how)
+    exec_.dry_run_done(position); // it was as good as one
+  else if (wanted_.stands_by)
+    give_up_standby();
+  if (!how && how.why().kind == fault_kind::unsupported)
     return refuse_unlike(how.why());
-  else
+  if (!how)
     spdlog::info("session {}: its next worker has not made all objects ahead: "
                  "{}",
                  identity_.session.value, how.why().what);
@@ -244,7 +272,7 @@ void worker_checkpoint::look_dry_run() {
 /// client of this host, or directly.
 bool worker_checkpoint::lends() const {
   return exec_.can_lend_to(wanted_.lend_to) &&
-         (client_.is_on_this_host() || next_ != nullptr);
+         (client_.is_on_this_host() || next_);
 }
 
 void worker_checkpoint::begin_state() {
@@ -423,7 +451,7 @@ result<std::uint64_t> worker_checkpoint::write_lending() {
   if (!parcel)
     return parcel.why();
   if (!client_.is_on_this_host()) {
-    auto passed = next_->lend(progress_.position(), parcel->get());
+    auto passed = next_->maker().lend(progress_.position(), parcel->get());
     return passed ? bytes : passed.why();
   }
   files_.lend(std::move(*parcel));

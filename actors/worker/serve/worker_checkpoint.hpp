@@ -10,6 +10,7 @@
 #include "actors/worker/execute/executor.hpp"
 #include "actors/worker/serve/client_channel.hpp"
 #include "actors/worker/serve/heartbeat_thread.hpp"
+#include "actors/worker/serve/objects_ahead.hpp"
 #include "actors/worker/serve/replay_progress.hpp"
 #include "actors/worker/serve/session_identity.hpp"
 
@@ -132,12 +133,18 @@ private:
 
   void drop_kept();
 
+  // a standby
+  void look_beside();
+  void end_beside(const status& how);
+  void note_made(std::uint64_t position);
+  void give_up_standby();
+
   // a state
   bool start_standby();
   void look_standby();
+  int kept_elsewhere() const;
+  result<objects_ahead> begin_objects(const next_worker& to, int contents);
   bool start_preparation();
-  void write_objects();
-  status pass_objects_on();
   void look_preparation();
   void end_preparation(const status& how);
   void begin_state();
@@ -183,16 +190,15 @@ private:
   /// Holds the order; meaningless while the session runs.
   data::checkpoint wanted_;
   checkpoint_files files_;
-  /// Hold what the next worker makes, until it is written, and the way to that
-  /// worker, until it has refused.
-  unique_fd objects_;
-  std::shared_ptr<state_capture> description_;
-  std::unique_ptr<prepared_next> next_;
+  /// Holds what the next worker makes before the state is taken, until it has
+  /// refused.
+  std::optional<objects_ahead> next_;
+  /// Holds what the standby makes while the session runs.
+  std::optional<objects_ahead> beside_;
   /// Hold the dry run under way, and the time at which it began.
   std::unique_ptr<helper> dry_run_;
   clock::time_point tried_at_{};
-  /// Holds the position of the objects that another process makes to test where
-  /// variables lie.
+  /// Holds the position of the objects of that dry run.
   std::uint64_t tried_ = 0;
   /// Tells whether the devices are idle.
   std::shared_ptr<std::atomic<bool>> settled_;
