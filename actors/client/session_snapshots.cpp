@@ -21,8 +21,8 @@ constexpr auto reported_every = 60s;
 constexpr std::chrono::milliseconds soonest_retry = 200ms;
 constexpr std::chrono::milliseconds latest_retry = 10s;
 /// Gives the program at least so many times the time for which snapshots stop
-/// the devices. Snapshots also leave its host alone for as long as one takes in
-/// total.
+/// the devices. Snapshots also leave its host alone for half as long as one
+/// takes in total.
 constexpr int work_per_pause = 9;
 /// Says how long after the former snapshot one shows that the next will come
 /// soon.
@@ -258,7 +258,8 @@ policy::snapshot_effort session_snapshots::effort() const {
 void session_snapshots::schedule_next(std::chrono::nanoseconds pause) {
   auto now = clock::now();
   auto at_rest = std::clamp<std::chrono::nanoseconds>(pause, 0s, 60s);
-  rested_ = now + std::max(work_per_pause * at_rest, now - current().copies);
+  auto took = now - current().copies;
+  rested_ = now + std::max(work_per_pause * at_rest, took / 2);
   next_ = std::max(rested_, current().began + period());
 }
 
