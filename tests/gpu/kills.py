@@ -1,13 +1,14 @@
 """Runs a program that prints a line for each step, kills its worker at a random
 step of each round, and prints as JSON how long the program waited.
 
-    kills.py [--kill] --vgpu FILE --wanted FILE --steps N --rounds N --seed N
-             -- COMMAND...
+    kills.py [--kill | --in-turns] --vgpu FILE --wanted FILE --steps N
+             --rounds N --seed N -- COMMAND...
 
 COMMAND prints `rounds` times `steps` lines. Without --wanted, its lines are not
 compared. Waits are in seconds: from the line before to the first line after the
 death. Without --kill nothing is killed, and the time of all rounds but the first
-is what counts.
+is what counts. With --in-turns, snapshots are taken in every second round alone,
+from the third one on, and it prints how long these rounds took and the others.
 """
 
 import argparse
@@ -60,6 +61,15 @@ def kill_worker(vgpu):
                    stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
+def let_snapshots(vgpu, percent):
+    """Sets which part of its time the only vGPU may spend on snapshots."""
+    status = json.loads(subprocess.check_output(
+        [vgpu, "status", "--json"], stdin=subprocess.DEVNULL))
+    subprocess.run([vgpu, "set", str(status["vgpus"][0]["id"]),
+                    f"protect-cost={percent}"], check=True,
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
 def run(asked):
     """The program with its deaths: a list of the lines at which they were."""
     program = Program(asked.command)
@@ -69,9 +79,24 @@ def run(asked):
         # A step of the first round tells that the program works.
         deaths.append(start + chance.randrange(1, asked.steps))
     while program.read():
-        if asked.kill and len(program.lines) in deaths:
+        lines = len(program.lines)
+        if asked.kill and lines in deaths:
             kill_worker(asked.vgpu)
+        rounds, rest = divmod(lines, asked.steps)
+        if asked.in_turns and rest == 0 and rounds < asked.rounds:
+            # The first round is not counted.
+            let_snapshots(asked.vgpu, 2 if rounds % 2 == 0 else 0)
     return program, deaths, program.process.wait()
+
+
+def rounds_in_turns(program, steps):
+    """How long the rounds took: without snapshots, and with them."""
+    ends = program.times[steps - 1::steps]
+    took = [round(b - a, 3) for a, b in zip(ends, ends[1:])]
+    without, with_them = sorted(took[0::2]), sorted(took[1::2])
+    return {"without": without, "with": with_them,
+            "ratio": round(with_them[len(with_them) // 2] /
+                           without[len(without) // 2], 4)}
 
 
 def report(asked, program, deaths, status):
@@ -83,7 +108,9 @@ def report(asked, program, deaths, status):
     if asked.wanted:
         with open(asked.wanted) as wanted:
             told["same"] = wanted.readlines() == program.lines
-    if asked.kill:
+    if asked.in_turns:
+        told.update(rounds_in_turns(program, asked.steps))
+    elif asked.kill:
         # A line may have been under way when the worker died.
         ends = deaths[1:] + [len(program.lines) + 1]
         waits = sorted(program.longest_gap(a - 1, b)
@@ -100,6 +127,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--vgpu", required=True)
     parser.add_argument("--kill", action="store_true")
+    parser.add_argument("--in-turns", action="store_true")
     parser.add_argument("--wanted")
     parser.add_argument("--lines", help="a file for what the program prints")
     parser.add_argument("--steps", type=int, required=True)

@@ -20,13 +20,15 @@ the output is the same, the wait for each death, their median, in seconds.
   --seed N        the seed (1)
   --cost N        instead of deaths, N pairs of runs with --protect none and
                   with protection, and how long their rounds took
+  --in-turns N    instead of deaths, one run of which N rounds have snapshots, in
+                  turns with N that have none, and how long they took
 Ends with 1 when an output is not the same.
 USAGE
 }
 
 source "$(dirname "${BASH_SOURCE[0]}")/bundle.sh"
-programs=decode,transformer,resnet50 transport='' rounds=20 steps='' seed=1 cost=''
-read_options "programs transport rounds steps seed cost" "" "$@"
+programs=decode,transformer,resnet50 transport='' rounds=20 steps='' seed=1 cost='' in_turns=''
+read_options "programs transport rounds steps seed cost in-turns" "" "$@"
 command -v jq >/dev/null || die "jq is missing"
 open_bundle
 python3 -c 'import torch' 2>/dev/null || die "python3 has no torch"
@@ -66,6 +68,7 @@ measure_cost() { # NAME TRANSPORT COMMAND...
   done
 }
 
+[[ -z $in_turns ]] || rounds=$((2 * in_turns + 1))
 failed=false
 for name in ${programs//,/ }; do
   length=${steps:-100}
@@ -75,6 +78,9 @@ for name in ${programs//,/ }; do
   for transport in "${transports[@]}"; do
     if [[ -n $cost ]]; then
       measure_cost "$name" "$transport" "${command[@]}"
+    elif [[ -n $in_turns ]]; then
+      VGPU_TRANSPORT=$transport measure "$name" "$transport" --in-turns \
+        --wanted "$work/$name" -- "$vgpu" run -- "${command[@]}"
     else
       VGPU_TRANSPORT=$transport measure "$name" "$transport" --kill \
         --wanted "$work/$name" -- "$vgpu" run -- "${command[@]}"
