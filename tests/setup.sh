@@ -28,7 +28,7 @@ packages=(
   libzstd-dev liblz4-dev libxxhash-dev libsodium-dev libssl-dev libbenchmark-dev libpng-dev
   prometheus-cpp-dev libtoml11-dev libseccomp-dev
   clang clang-format clang-tidy libclang-rt-14-dev
-  iproute2 jq etcd-server stress-ng
+  iproute2 jq etcd-server stress-ng groff-base zsh fish
   gcc-12-offload-nvptx gfortran-12
 )
 

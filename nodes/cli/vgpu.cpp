@@ -90,6 +90,7 @@ int main(int argc, char** argv) {
   add_audit_command(app, todo);
   add_coverage_command(app, todo);
   add_simulate_command(app, todo);
+  add_page_commands(app, todo);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -67,6 +67,7 @@ void add_usage_command(CLI::App& app, job& todo);
 void add_key_commands(CLI::App& app, job& todo); // keys, token, node, login
 void add_tenant_command(CLI::App& app, job& todo);
 void add_audit_command(CLI::App& app, job& todo);
+void add_page_commands(CLI::App& app, job& todo); // completion, manual
 void add_coverage_command(CLI::App& app, job& todo);
 void add_simulate_command(CLI::App& app, job& todo);
 void add_run_command(CLI::App& app, job& todo,

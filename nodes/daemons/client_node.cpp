@@ -9,6 +9,7 @@
 #include "nodes/daemons/zmq_busy_poll.hpp"
 #include "nodes/keys/joined_keys.hpp"
 #include "nodes/support/descriptor_limit.hpp"
+#include "nodes/support/manual_pages.hpp"
 #include "nodes/support/paths.hpp"
 #include "nodes/support/run_dir.hpp"
 #include "nodes/support/stop_signal.hpp"
@@ -197,6 +198,7 @@ int main(int argc, char** argv) {
       "Example: vgpu-client --manager tcp://10.0.0.1:7070"};
   app.set_version_flag("--version", version_of("vgpu-client"),
                        "Print the version and exit");
+  add_manual_option(app, "vgpu-client");
   options given;
   app.add_option("--manager", given.manager,
                  "Endpoint of the manager, or several separated by commas "

@@ -9,6 +9,7 @@
 #include "nodes/support/capability_option.hpp"
 #include "nodes/support/daemon.hpp"
 #include "nodes/support/descriptor_limit.hpp"
+#include "nodes/support/manual_pages.hpp"
 #include "nodes/support/metrics.hpp"
 #include "nodes/support/paths.hpp"
 #include "nodes/support/run_dir.hpp"
@@ -48,6 +49,7 @@ void describe(CLI::App& app, options& x) {
                   "that is placed here.");
   app.set_version_flag("--version", version_of("vgpu-node"),
                        "print the version and exit");
+  add_manual_option(app, "vgpu-node");
   app.add_option("--manager", x.manager,
                  "the manager's endpoint, or several separated by commas "
                  "(default: $VGPU_MANAGER, or the one in the run directory)");

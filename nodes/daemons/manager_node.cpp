@@ -8,6 +8,7 @@
 #include "nodes/support/daemon.hpp"
 #include "nodes/support/descriptor_limit.hpp"
 #include "nodes/support/etcd_client.hpp"
+#include "nodes/support/manual_pages.hpp"
 #include "nodes/support/metrics.hpp"
 #include "nodes/support/overcommit_option.hpp"
 #include "nodes/support/paths.hpp"
@@ -49,6 +50,7 @@ void describe(CLI::App& app, options& x) {
                   "a cluster of several hosts.");
   app.set_version_flag("--version", version_of("vgpu-manager"),
                        "print the version and exit");
+  add_manual_option(app, "vgpu-manager");
   app.add_option("--listen", x.listen,
                  "endpoint to listen on: tcp://HOST:PORT or ipc://PATH "
                  "(default: manager.sock in the run directory)");
