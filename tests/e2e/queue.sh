@@ -58,7 +58,7 @@ finish second
 # Sets `client` to the process that waits for a place.
 waits_with_another_client() {
   local now
-  now=$(status 'first(.vgpus[].sessions[] | select(.state == "waiting"))
+  now=$(status '[.vgpus[].sessions[] | select(.state == "waiting")] | last
     | .client | split("-") | last')
   [[ -n $now && $now != "${client-}" ]] && alive "$now" && client=$now
 }

@@ -173,12 +173,21 @@ void session_lifecycle::bind_client(session_record& x,
 }
 
 void session_lifecycle::client_gone(const std::string& peer) {
-  for (auto& [id, x] : state_.sessions)
-    if (x.client_peer == peer) {
-      x.client_peer.clear();
-      x.orphan_until = clock_.attended() + options_.client_grace;
-      clock_.due_attended(*x.orphan_until);
+  std::vector<session_id> without_lease;
+  for (auto& [id, x] : state_.sessions) {
+    if (x.client_peer != peer)
+      continue;
+    x.client_peer.clear();
+    if (!x.had_lease) {
+      without_lease.push_back(id);
+      continue;
     }
+    x.orphan_until = clock_.attended() + options_.client_grace;
+    clock_.due_attended(*x.orphan_until);
+  }
+  // Nobody can claim these. Where their client comes back, it asks anew.
+  for (auto id : without_lease)
+    end(id, "its client is gone");
 }
 
 void session_lifecycle::end_revoked() {

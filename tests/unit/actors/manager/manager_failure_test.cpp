@@ -411,6 +411,16 @@ BOOST_AUTO_TEST_CASE(the_sessions_of_a_lost_client_are_closed) {
   BOOST_TEST(count("session-closed") == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(a_session_without_a_lease_ends_with_its_client) {
+  join("a");
+  connect();
+  ask();
+  BOOST_REQUIRE(ordered("a"));
+  tell(chief, test::gone("c"));
+  BOOST_TEST(take<stop_worker>(out, "n-a").has_value());
+  BOOST_TEST(count("session-closed") == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(a_client_that_reconnects_in_time_keeps_its_sessions) {
   join("a");
   auto first = open("a");
