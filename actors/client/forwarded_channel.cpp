@@ -416,10 +416,13 @@ void forwarded_channel::keep_alive() {
   // A client that stood still has not read yet what its worker sent.
   attended_.attend(now);
   next_keepalive_ = now + options.keepalive_every;
-  auto patience = spoke_ ? options.lease_term : options.first_word_within;
-  if (attended_.now() - heard_ > patience)
+  auto patience = parts_.patience.of(
+      spoke_ ? options.lease_term : options.first_word_within, now);
+  if (attended_.now() - heard_ > patience && !parts_.lease.suspected()) {
+    parts_.patience.ended(now);
     parts_.listener.suspect("its worker has been silent for " +
                             std::to_string(patience.count()) + " ms");
+  }
   if (!up_)
     return;
   auto suspected = parts_.lease.suspected();

@@ -11,6 +11,7 @@
 #include "actors/link/link_socket.hpp"
 #include "actors/link/reorder_buffer.hpp"
 #include "policies/lifecycle/attention.hpp"
+#include "policies/lifecycle/growing_patience.hpp"
 
 #include <optional>
 
@@ -31,6 +32,8 @@ struct forwarding_parts {
   worker_fence& fence;
   /// Limits busy-polling for a call that follows at once.
   const busy_poll& polling;
+  /// Limits the silence of the session's workers.
+  policy::growing_patience& patience;
   worker_listener& listener;
 };
 

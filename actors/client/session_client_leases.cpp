@@ -189,7 +189,7 @@ void session_client::attach_forwarded() {
   try {
     parts_->worker.use(std::make_unique<forwarded_channel>(forwarding_parts{
         zmq_, options_, parts_->opened, parts_->lease, parts_->restore,
-        parts_->answers, parts_->fence, busy_poll_, *this}));
+        parts_->answers, parts_->fence, busy_poll_, parts_->patience, *this}));
   } catch (const zmq::error_t& e) {
     return suspect("cannot connect to " + lease.worker.endpoint + ": " +
                    e.what());

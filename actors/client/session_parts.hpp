@@ -13,6 +13,7 @@
 #include "actors/client/session_restore.hpp"
 #include "actors/client/session_snapshots.hpp"
 #include "actors/client/session_worker.hpp"
+#include "policies/lifecycle/growing_patience.hpp"
 
 #include <caf/all.hpp>
 
@@ -53,6 +54,8 @@ struct session_parts {
   session_restore restore;
   /// Writes the answers of a forwarded worker.
   answer_delivery answers;
+  /// Limits the silence of its workers.
+  policy::growing_patience patience;
   /// Connects to the worker.
   session_worker worker;
   /// Takes the checkpoint with which the session leaves its worker.

@@ -122,6 +122,35 @@ BOOST_AUTO_TEST_CASE(a_worker_that_is_stuck_in_a_call_is_suspected) {
       [&] { return in.has<control::suspect>([](auto&) { return true; }); }));
 }
 
+/// On a busy host, or behind a slow link, all workers would be suspected one
+/// after the other.
+BOOST_AUTO_TEST_CASE(after_each_silence_the_client_waits_longer) {
+  connect(transport::forwarded);
+  std::list<link_socket> mute;
+  auto suspected_after = [&](std::uint64_t epoch, const std::string& time) {
+    link_options bind;
+    bind.as = link_options::form::bind;
+    bind.endpoint = "tcp://127.0.0.1:*";
+    bind.name = "mute";
+    running_worker worker;
+    worker.endpoints = {
+        mute.emplace_back(zmq, bind).endpoint(), "nobody", other_host, {}};
+    lease(epoch, worker);
+    return in.wait([&] {
+      return in.has<control::suspect>([&](auto& x) {
+        return x.epoch == vgpu::epoch{epoch} &&
+               x.reason.ends_with("silent for " + time);
+      });
+    });
+  };
+  BOOST_TEST(suspected_after(1, "2000 ms")); // before its first word
+  BOOST_TEST(suspected_after(2, "4000 ms"));
+  lease(3, start_worker(3, false));
+  prepare();
+  add(3);
+  BOOST_TEST(read_counter() == 3u);
+}
+
 // A manager that loses a node hears of the suspicion when it has no worker to
 // replace. The node's return brings the same lease again.
 BOOST_AUTO_TEST_CASE(a_suspicion_is_repeated_when_its_lease_comes_again) {
