@@ -195,11 +195,12 @@ private:
 struct elsewhere : world {
   acted_worker_elsewhere worker{zmq};
 
-  explicit elsewhere(
-      control::protection level = control::protection::snapshot,
-      std::optional<std::chrono::milliseconds> term = std::nullopt,
-      std::chrono::milliseconds part_within = 60s) {
-    lease_term = term.value_or(lease_term);
+  /// The worker speaks only when the test does, and a busy machine may stop
+  /// both for a while. A fence waits for `term`.
+  explicit elsewhere(control::protection level = control::protection::snapshot,
+                     std::chrono::milliseconds term = 3s,
+                     std::chrono::milliseconds part_within = 60s) {
+    lease_term = term;
     state_part_within = part_within;
     protect = level;
     connect(transport::forwarded);
