@@ -38,10 +38,18 @@ kill_node() {
   [[ -n $name ]] && kill_one "$(node_pid "$name")"
 }
 
+# Suspends the session, once another worker serves it.
+suspend_it() {
+  until_true status_is '.vgpus[0].sessions[0]
+    | .state == "running" and .epoch == 2' ||
+    fail "no other worker serves it: $(status '.vgpus[0].sessions[0]')"
+  order suspend 1
+}
+
 on_line() { # NUMBER LINE
   case $1 in
     3) until_true kill_worker ;;
-    5) [[ $what != conditions && $what != placed_host ]] || order suspend 1 ;;
+    5) [[ $what != conditions && $what != placed_host ]] || suspend_it ;;
     8) until_true kill_node ;;
   esac
 }
