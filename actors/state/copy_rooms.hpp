@@ -29,8 +29,9 @@ private:
   std::unique_ptr<device::pinned_memory> pinned_;
 };
 
-/// Keeps rooms for the next copies, because pinning delays the other calls of
-/// the driver. Thread-safe. The devices must outlive it.
+/// Keeps rooms for the next copies, one for each thread that has copied,
+/// because pinning delays the other calls of the driver. Thread-safe. The
+/// devices must outlive it.
 class copy_rooms {
 public:
   /// All rooms have this many bytes.

@@ -137,7 +137,6 @@ status grow_state(int fd, std::uint64_t bytes) {
 status store_contents(int fd, state_chunk& what,
                       std::span<const std::byte> bytes,
                       const place_of_chunk& place_of) {
-  auto before = what.form;
   what.hash = XXH3_64bits(bytes.data(), bytes.size());
   what.form = all_zero(bytes) ? chunk_form::zero : chunk_form::raw;
   what.stored = what.form == chunk_form::zero ? 0 : what.bytes;
@@ -148,11 +147,11 @@ status store_contents(int fd, state_chunk& what,
     std::memcpy(place.data(), bytes.data(), bytes.size());
     return {};
   }
-  // A file system without holes keeps the bytes, but nothing reads them.
-  if (before == chunk_form::raw)
-    (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                      static_cast<off_t>(what.offset),
-                      static_cast<off_t>(bytes.size()));
+  // An earlier state may have left bytes there. A file system without holes
+  // keeps them, but nothing reads them.
+  (void)::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    static_cast<off_t>(what.offset),
+                    static_cast<off_t>(bytes.size()));
   return {};
 }
 

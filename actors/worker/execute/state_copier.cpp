@@ -427,8 +427,8 @@ status state_copier::begin(int file, bool snapshot,
   if (!to)
     to = take_over(file);
   if (!to || !to->is_whole()) {
-    // What an abandoned snapshot wrote stays until this one is complete: fresh
-    // pages would take longer than the writing.
+    // The pages that an abandoned snapshot wrote stay, because fresh ones would
+    // take longer than the writing.
     auto own = duplicate_of(file);
     if (!own)
       return cuda_fault(CUDA_ERROR_OPERATING_SYSTEM,
