@@ -145,7 +145,7 @@ struct Checkpoint {
   # With goOn: leave at once where the memory can be handed to the next worker.
   standsBy @8 :Bool;
   # With goOn: the worker may have its node start a standby, which makes the
-  # session's objects before this snapshot is taken.
+  # session's objects before this snapshot is taken, or meanwhile.
 }
 struct Checkpointing {
   order @0 :UInt64;

@@ -108,13 +108,15 @@ void worker_checkpoint::end_beside(const status& how) {
                  identity_.session.value, how.why().what);
     return give_up_standby();
   }
-  note_made(beside_->position());
+  standby_.made(beside_->position());
+  exec_.dry_run_done(beside_->position()); // it was as good as one
   beside_.reset();
 }
 
-void worker_checkpoint::note_made(std::uint64_t position) {
-  standby_.made(position);
-  exec_.dry_run_done(position); // it was as good as one
+void worker_checkpoint::standby_changed(const next_worker& to) {
+  if (!to) // it has ended
+    beside_.reset();
+  standby_.changed(to, clock::now());
 }
 
 void worker_checkpoint::give_up_standby() {
@@ -131,8 +133,8 @@ bool worker_checkpoint::start_standby() {
   if (!wanted_.stands_by || !begin_preparation_ || !exec_.has_images() ||
       !standby_.wanted(clock::now(), exec_.needs_dry_run()))
     return false;
-  if (beside_ || !exec_.needs_dry_run())
-    return false;
+  if (!exec_.needs_dry_run())
+    return false; // look_beside() has it make them
   phase_ = checkpoint_phase::asking;
   tell(phase_told::copying);
   look_standby();
@@ -196,18 +198,18 @@ void worker_checkpoint::end_preparation(const status& how) {
   auto position = next_->position();
   if (!how || wanted_.stands_by)
     next_.reset();
-  if (how && wanted_.stands_by)
-    note_made(position);
-  else if (how)
+  if (how) {
     exec_.dry_run_done(position); // it was as good as one
-  else if (wanted_.stands_by)
+    if (wanted_.stands_by)
+      standby_.made(position);
+    return begin_state();
+  }
+  if (wanted_.stands_by)
     give_up_standby();
-  if (!how && how.why().kind == fault_kind::unsupported)
+  if (how.why().kind == fault_kind::unsupported)
     return refuse_unlike(how.why());
-  if (!how)
-    spdlog::info("session {}: its next worker has not made all objects ahead: "
-                 "{}",
-                 identity_.session.value, how.why().what);
+  spdlog::info("session {}: its next worker has not made all objects ahead: {}",
+               identity_.session.value, how.why().what);
   begin_state();
 }
 

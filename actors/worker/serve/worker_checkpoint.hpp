@@ -95,9 +95,7 @@ public:
       refuse(why);
   }
   /// Takes the node's word on the standby.
-  void standby_changed(const next_worker& to) {
-    standby_.changed(to, clock::now());
-  }
+  void standby_changed(const next_worker& to);
   /// Notes that the client's newest snapshot is of this position.
   void covered(std::uint64_t position);
   /// Takes the next step, if it is time. Call it between calls.
@@ -136,7 +134,6 @@ private:
   // a standby
   void look_beside();
   void end_beside(const status& how);
-  void note_made(std::uint64_t position);
   void give_up_standby();
 
   // a state

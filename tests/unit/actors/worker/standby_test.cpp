@@ -99,6 +99,7 @@ BOOST_DATA_TEST_CASE_F(stood_by, without_one_snapshots_are_taken_as_before,
 
 BOOST_FIXTURE_TEST_CASE(calls_are_executed_until_the_node_answers, stood_by) {
   answers = false;
+  variable = std::make_shared<std::uint32_t>(); // so a test comes first
   target.emplace(make_device());
   begin(transport::automatic, true);
   add(3);
