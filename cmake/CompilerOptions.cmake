@@ -26,12 +26,7 @@ set(VGPU_SANITIZE "" CACHE STRING
 
 # Line tables are enough for a backtrace and halve the time to compile; to look
 # at variables in a debugger, set CMAKE_CXX_FLAGS_DEBUG to "-Og -g".
-# What -O2 adds to -O1 and to inlining takes GCC a third more time or more. A
-# launch took 2 to 3 % less with it; synchronising calls and the cpu device's
-# kernels were not to be told apart. The call log and the executor say themselves
-# that they want more. Releases take the time.
-set(CMAKE_CXX_FLAGS_RELWITHDEBINFO
-  "-O1 -finline-small-functions -g1 -DNDEBUG")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
 if(VGPU_SANITIZE)
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1 -DNDEBUG")
 endif()
@@ -41,7 +36,7 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
 if(CMAKE_CXX_FLAGS_DEBUG STREQUAL "-g")
   set(CMAKE_CXX_FLAGS_DEBUG "-Og -g1")
 endif()
-# For what runs rarely. A release has one level for all but the hottest parts.
+# For what runs rarely: -O2 takes GCC a third more time or more. Releases take it.
 set(VGPU_RARELY_RUN $<$<NOT:$<CONFIG:Release>>:-Og>)
 
 # Most of what a file costs is what it includes and instantiates; files that are
