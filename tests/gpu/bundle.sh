@@ -75,4 +75,5 @@ make_build() {
   ln -s "$here/examples" "$build/examples"
   ln -s "$here/cuda" "$build/tests/cuda"
   ln -s "$here/e2e" "$build/tests/e2e"
+  ln -s "$here" "$build/tests/gpu"
 }

@@ -1,6 +1,7 @@
 // Measures single CUDA calls, and prints lines `NAME VALUE UNIT`. Run it
 // natively and on a vGPU, on the same machine, to compare. With the argument
-// `waits`, it measures only launches and waits for them.
+// `waits`, it measures only launches and waits for them, and with `copies` only
+// these and copies.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -217,8 +218,13 @@ int main(int argc, char** argv) {
            CHECK(cudaMemcpy(&value, d, 4, cudaMemcpyDeviceToHost));
          }));
   launches(d);
-  if (argc > 1 && strcmp(argv[1], "waits") == 0)
+  const char* only = argc > 1 ? argv[1] : "";
+  if (strcmp(only, "waits") == 0)
     return 0;
+  if (strcmp(only, "copies") == 0) {
+    copies();
+    return 0;
+  }
   events(d);
   copies();
   allocations();

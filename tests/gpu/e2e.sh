@@ -7,7 +7,7 @@ usage() {
 usage: e2e.sh BUNDLE SCRIPT ARGUMENT...
 
   BUNDLE    vgpu-bundle.tar.xz, or the folder that it was unpacked to
-  SCRIPT    chaos_crowd.sh or divergence.sh
+  SCRIPT    chaos_crowd.sh, divergence.sh or keyed_calls.sh
   ARGUMENT  an argument of SCRIPT after BUILD, which is the bundle
 
 Ends with the status of SCRIPT. E2E_DEVICE=cpu needs no GPU. Examples:
