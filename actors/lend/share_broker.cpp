@@ -51,7 +51,7 @@ std::string share_socket_name(const share_secret& secret) {
   crypto_hash_sha256(digest.data(),
                      reinterpret_cast<const unsigned char*>(words),
                      sizeof(words));
-  std::string out{"vgpu-share-"};
+  std::string out{broker_socket_prefix};
   for (auto byte : std::span{digest}.first(16)) {
     char digits[3];
     std::snprintf(digits, sizeof(digits), "%02x", byte);
@@ -188,8 +188,9 @@ void share_broker::answer(int socket, std::span<const std::uint64_t> question) {
   (void)send_packet(socket, words, descriptors);
 }
 
-result<borrowed_thing> borrow(share_kind kind, const share_name& what) {
-  auto socket = connect_abstract(share_socket_name(what.session));
+result<borrowed_thing> borrow(share_kind kind, const share_name& what,
+                              const worker_connector& connect) {
+  auto socket = connect(share_socket_name(what.session));
   if (!socket)
     return not_lent("its session is over, or on another host (" +
                     socket.why().what + ")");

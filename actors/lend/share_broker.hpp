@@ -12,6 +12,7 @@
 #pragma once
 
 #include "actors/lend/share_ledger.hpp"
+#include "actors/lend/switchboard.hpp"
 #include "actors/link/doorbell.hpp"
 #include "actors/link/unix_socket.hpp"
 #include "devices/interface/sharing_unit.hpp"
@@ -129,10 +130,11 @@ struct borrowed_thing {
   share_stake stake;
 };
 
-/// Borrows an object that another worker of this host lends. Waits up to five
-/// seconds for its broker. Fails as `usage` where nobody
-/// lends it (any more).
-result<borrowed_thing> borrow(share_kind kind, const share_name& what);
+/// Borrows an object that another worker of this host lends, to whose broker
+/// `connect` connects. Waits up to five seconds for the broker. Fails as
+/// `usage` where nobody lends the object (any more).
+result<borrowed_thing> borrow(share_kind kind, const share_name& what,
+                              const worker_connector& connect);
 
 /// Returns the socket's name, without the leading NUL. Every user of the host
 /// can read the names of abstract sockets, so this one is a one-way digest of

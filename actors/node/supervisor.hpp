@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/compute/usage_page.hpp"
+#include "actors/lend/switchboard.hpp"
 #include "actors/link/protocol.hpp"
 #include "actors/node/pgpu.hpp"
 #include "actors/node/prepared_workers.hpp"
@@ -49,6 +50,8 @@ struct supervisor_options {
   /// Tells whether workers enter a sandbox, and says what they give up there.
   bool sandboxed = true;
   std::string sandbox;
+  /// Connects workers to one another; may be null.
+  std::shared_ptr<switchboard> lines;
   std::chrono::milliseconds hello_within{10'000};
   std::chrono::milliseconds stop_grace{2'000};
   /// Says how long a prepared worker waits for its orders.

@@ -1,5 +1,7 @@
 #include "actors/node/worker_command.hpp"
 
+#include "actors/link/log.hpp"
+
 #include <string_view>
 
 #include <unistd.h>
@@ -43,6 +45,24 @@ void add_boards(child_spec& to, const share_boards& boards,
   }
   to.argv.push_back("--boards=" + numbers);
   to.keeps = std::move(keeps);
+}
+
+/// Adds the line by which the worker reaches others of this host. Without one
+/// it reaches none.
+void add_line(child_spec& to, session_id session, switchboard& lines) {
+  auto line = lines.open_line();
+  if (!line) {
+    spdlog::error("session {} cannot use what others share, because its worker "
+                  "has no line to them: {}",
+                  session.value, line.why().what);
+    return;
+  }
+  auto fd = line->get();
+  to.argv.insert(to.argv.end(), {"--line", std::to_string(fd)});
+  to.descriptors.push_back(fd);
+  to.keeps =
+      std::make_shared<std::pair<std::shared_ptr<const void>, unique_fd>>(
+          to.keeps, std::move(*line));
 }
 
 } // namespace
@@ -93,6 +113,8 @@ child_spec command_of(const supervisor_options& opts,
   if (opts.keyed)
     out.argv.push_back("--keys");
   add_boards(out, boards, x.pgpus);
+  if (opts.lines)
+    add_line(out, x.session, *opts.lines);
   return out;
 }
 

@@ -174,6 +174,7 @@ std::string sandbox_of(const options& x,
   needs.nvidia = !pgpus.empty() && pgpus.front().backend == "nvidia";
   needs.tcp_port = x.bind != "ipc";
   needs.socket_folder = x.run_dir;
+  needs.connected_by_node = true;
   auto report = try_sandbox(needs);
   loop.limit_children(std::make_unique<worker_groups>(report));
   auto out = report.text();
@@ -272,6 +273,7 @@ int serve(options x) {
   auto sandbox = sandbox_of(x, *pgpus, loop);
   auto what = options_of(x, std::move(*pgpus));
   what.sandbox = std::move(sandbox);
+  what.lines = std::make_shared<switchboard>();
   auto standby = standby_memory_of(x, what.pgpus);
   if (!standby)
     return complain("--standby-memory: " + standby.why().what);

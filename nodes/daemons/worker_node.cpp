@@ -1,6 +1,7 @@
 // vgpu-worker: executes the calls of one session. Its node starts it.
 #include "actors/client/fence.hpp"
 #include "actors/compute/share_governor.hpp"
+#include "actors/lend/switchboard.hpp"
 #include "actors/link/frames.hpp"
 #include "actors/link/key_guard.hpp"
 #include "actors/link/link.hpp"
@@ -54,6 +55,7 @@ struct options {
   std::string host;
   std::vector<int> boards;
   int usage = -1;
+  int line = -1;
   int dry_run = -1;
   std::string sandbox = "auto";
 };
@@ -71,6 +73,7 @@ sandbox_needs needs_of(const options& given) {
   if (given.bind.starts_with(ipc))
     out.socket_folder =
         given.bind.substr(ipc.size(), given.bind.rfind('/') - ipc.size());
+  out.connected_by_node = given.line >= 0;
   return out;
 }
 
@@ -121,6 +124,25 @@ std::uint64_t random_number() {
 std::string guest_socket_name(const options& given) {
   return "vgpu-worker-" + std::to_string(given.session) + "-" +
          std::to_string(random_number());
+}
+
+/// Returns the name of the socket at which the worker makes objects before its
+/// orders come.
+std::string desk_socket_name(const options& given) {
+  char number[17];
+  std::snprintf(number, sizeof(number), "%016llx",
+                static_cast<unsigned long long>(random_number()));
+  return std::string{desk_socket_prefix} + std::to_string(given.session) + "-" +
+         number;
+}
+
+/// Returns how the worker reaches others: by way of its node, or, started
+/// without a line to it, by itself.
+worker_connector connector_of(const options& given) {
+  if (given.line < 0)
+    return connect_abstract;
+  ::fcntl(given.line, F_SETFD, FD_CLOEXEC); // helpers reach nobody
+  return connector_over(unique_fd{given.line});
 }
 
 /// Says how long the last messages may take before the process ends.
@@ -325,6 +347,11 @@ int run(const options& given) {
   auto listener = listen_abstract(guest_name);
   if (!listener)
     throw std::runtime_error{listener.why().what};
+  auto desk_name = desk_socket_name(given);
+  auto desk_listener = listen_abstract(desk_name);
+  if (!desk_listener)
+    throw std::runtime_error{desk_listener.why().what};
+  auto connect = connector_of(given);
 
   auto polling = chosen_busy_poll();
   if (!polling)
@@ -361,7 +388,7 @@ int run(const options& given) {
   auto exec = std::make_unique<executor>(open_devices(given), given.quota);
   if (given.device == "cpu")
     exec->when_allowed(device::allow_cpu_device);
-  own.next = {guest_name, random_number()};
+  own.next = {desk_name, random_number()};
   auto gauges = std::make_shared<session_gauges>(open_account(given));
 
   link_options to_node;
@@ -384,9 +411,11 @@ int run(const options& given) {
     spdlog::debug("{}: sandbox: {}", name, sandbox.text());
   }
   // From here on the devices are open, so no session waits for that.
-  preparation_desk desk{listener->get(), own.session, own.next.token, *exec};
+  preparation_desk desk{desk_listener->get(), own.session, own.next.token,
+                        *exec};
   auto orders = read_orders(given.pgpus.size());
   desk.end();
+  *desk_listener = unique_fd{};
   auto contents = desk.take_contents();
   auto lent = desk.take_lent();
   if (!orders) {
@@ -407,8 +436,10 @@ int run(const options& given) {
                        keys ? keys->open() : std::string{}};
   serving.dry_run =
       dry_run_process("/proc/self/exe", arguments_of_dry_run(given));
-  serving.preparation = [](auto& to, auto session, auto files, auto ring) {
-    return prepare_next_worker(to, session, files, std::move(ring));
+  exec->connect_by(connect);
+  serving.preparation = [connect](auto& to, auto session, auto files,
+                                  auto ring) {
+    return prepare_next_worker(to, session, files, connect, std::move(ring));
   };
   serving.tell_of_standby = [reporter](control::standby_news news) {
     caf::anon_send(reporter, standby_said{news});
@@ -482,6 +513,9 @@ int main(int argc, char** argv) {
       ->delimiter(',');
   app.add_option("--usage", given.usage,
                  "File descriptor of the session's usage account");
+  app.add_option("--line", given.line,
+                 "File descriptor of a line to the node, which connects the "
+                 "worker to others");
   app.add_option(
       "--dry-run", given.dry_run,
       "File descriptor of a session's state: test whether its objects can be "

@@ -38,7 +38,10 @@ constexpr std::uint64_t all_rights(long version) {
 }
 constexpr std::uint64_t bind_tcp = 1u << 0;
 constexpr std::uint64_t connect_tcp = 1u << 1;
+constexpr std::uint64_t abstract_sockets_scoped = 1u << 0;
 constexpr std::uint64_t signals_scoped = 1u << 1;
+/// Is the first version of Landlock that has scopes.
+constexpr long has_scopes = 6;
 
 struct ruleset {
   std::uint64_t files = 0;
@@ -184,6 +187,18 @@ void permit_nvidia(rules& to) {
   }
 }
 
+/// Returns what the kernel is to restrict.
+ruleset restricted(long version, const sandbox_needs& needs) {
+  ruleset out{.files = all_rights(version)};
+  if (version >= 4)
+    out.network = bind_tcp | connect_tcp;
+  if (version >= has_scopes)
+    out.scoped = needs.connected_by_node
+                     ? signals_scoped | abstract_sockets_scoped
+                     : signals_scoped;
+  return out;
+}
+
 } // namespace
 
 void restrict_files(const sandbox_needs& needs, sandbox_report& report) {
@@ -193,14 +208,10 @@ void restrict_files(const sandbox_needs& needs, sandbox_report& report) {
   if (version < 1)
     return report.lacks("files",
                         std::string{"no Landlock: "} + std::strerror(errno));
-  ruleset what{.files = all_rights(version)};
-  if (version >= 4)
-    what.network = bind_tcp | connect_tcp;
-  if (version >= 6)
-    what.scoped = signals_scoped;
-  auto size = version >= 6   ? sizeof(ruleset)
-              : version >= 4 ? 2 * sizeof(std::uint64_t)
-                             : sizeof(std::uint64_t);
+  auto what = restricted(version, needs);
+  auto size = version >= has_scopes ? sizeof(ruleset)
+              : version >= 4        ? 2 * sizeof(std::uint64_t)
+                                    : sizeof(std::uint64_t);
   unique_fd made{static_cast<int>(
       ::syscall(SYS_landlock_create_ruleset, &what, size, 0u))};
   if (!made)
@@ -218,6 +229,11 @@ void restrict_files(const sandbox_needs& needs, sandbox_report& report) {
   if (!to.enforce())
     return report.lacks("files", std::strerror(errno));
   report.has("files");
+  constexpr auto* sockets = "no abstract sockets";
+  if (version >= has_scopes && needs.connected_by_node)
+    report.has(sockets);
+  else if (needs.connected_by_node)
+    report.lacks(sockets, "the kernel is older than 6.12");
 }
 
 } // namespace vgpu

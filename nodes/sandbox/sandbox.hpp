@@ -38,6 +38,9 @@ struct sandbox_needs {
   bool tcp_port = false;
   /// Holds the folder in which the worker makes its socket; empty: none.
   std::string socket_folder;
+  /// Tells whether the node connects the worker to others, so that it needs no
+  /// abstract socket of another process.
+  bool connected_by_node = false;
 };
 
 /// Gives up privileges, core dumps, resources, and files. Call it before the

@@ -1,8 +1,9 @@
 // Sends packets to those who answer at Unix sockets: a worker's broker of
-// shared memory, and a session's client that opens files. Answers a worker as a
-// client that lies.
+// shared memory, a session's client that opens files, and a node that connects
+// workers. Answers a worker as a client that lies.
 #include "actors/lend/program_files.hpp"
 #include "actors/lend/share_broker.hpp"
+#include "actors/lend/switchboard.hpp"
 #include "actors/link/log.hpp"
 #include "fuzz_target.hpp"
 
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <fcntl.h>
@@ -100,6 +102,21 @@ void hear_client(std::span<const std::uint8_t> bytes, std::size_t descriptors) {
     std::abort();
 }
 
+/// Asks a node for a connection. It connects to sockets of brokers and desks
+/// alone.
+void ask_node(std::span<const std::uint8_t> bytes, std::size_t descriptors) {
+  both_ends ends;
+  send_any(ends.here.get(), bytes, descriptors);
+  (void)answer_line(ends.there.get());
+  auto got = receive_packet(ends.here.get());
+  std::string_view name{reinterpret_cast<const char*>(bytes.data()),
+                        bytes.size()};
+  if (got && *got && !(*got)->descriptors.empty() &&
+      !name.starts_with(broker_socket_prefix) &&
+      !name.starts_with(desk_socket_prefix))
+    std::abort();
+}
+
 } // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -108,12 +125,15 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     return 0;
   std::span bytes{data + 2, size - 2};
   auto descriptors = data[1] % std::size_t{4};
-  switch (data[0] % 3) {
+  switch (data[0] % 4) {
   case 0:
     ask_broker(bytes, descriptors);
     break;
   case 1:
     ask_client(bytes, descriptors);
+    break;
+  case 2:
+    ask_node(bytes, descriptors);
     break;
   default:
     hear_client(bytes, descriptors);

@@ -104,9 +104,10 @@ private:
 
 result<std::unique_ptr<prepared_next>>
 prepare_next_worker(const next_worker& to, session_id session,
-                    preparation_files files, std::function<void()> ring,
+                    preparation_files files, const worker_connector& connect,
+                    std::function<void()> ring,
                     std::chrono::milliseconds within) {
-  auto socket = connect_abstract(to.socket);
+  auto socket = connect(to.socket);
   if (!socket)
     return socket.why();
   auto words = data::encode({session, epoch{}, data::prepare{to.token}});

@@ -11,6 +11,7 @@
 // it restores the state.
 #pragma once
 
+#include "actors/lend/switchboard.hpp"
 #include "actors/worker/checkpoint/helper.hpp"
 #include "schema/base/ids.hpp"
 #include "schema/wire/next_worker.hpp"
@@ -43,12 +44,14 @@ using begin_preparation = std::function<result<std::unique_ptr<prepared_next>>(
     const next_worker& to, session_id session, preparation_files files,
     std::function<void()> ring)>;
 
-/// Does so over the prepared worker's socket, on the same host. After `within`
-/// without an answer the outcome is a fault. One of kind `unsupported` says
-/// that the session cannot continue in that worker.
+/// Does so over the prepared worker's socket, on the same host, to which
+/// `connect` connects. After `within` without an answer the outcome is a fault.
+/// One of kind `unsupported` says that the session cannot continue in that
+/// worker.
 result<std::unique_ptr<prepared_next>>
 prepare_next_worker(const next_worker& to, session_id session,
-                    preparation_files files, std::function<void()> ring,
+                    preparation_files files, const worker_connector& connect,
+                    std::function<void()> ring,
                     std::chrono::milliseconds within = std::chrono::minutes{2});
 
 } // namespace vgpu

@@ -30,11 +30,11 @@ fault on_another_host() {
 }
 
 /// Borrows what another session on this host lends.
-result<borrowed_thing> borrow_here(share_kind kind, const share_name& what,
-                                   std::uint32_t host) {
+result<borrowed_thing> borrow_here(dispatch_context& on, share_kind kind,
+                                   const share_name& what, std::uint32_t host) {
   if (host != host_digest())
     return on_another_host();
-  return borrow(kind, what);
+  return borrow(kind, what, on.session.connect);
 }
 
 /// Logs the fault, because the program gets an error code only.
@@ -123,7 +123,7 @@ status import_memory(dispatch_context& on, share_kind kind,
   take_over_foreign(on);
   if (auto ok = told(on.state().audit_foreign(bytes)); !ok)
     return ok;
-  auto got = told(borrow_here(kind, name, host));
+  auto got = told(borrow_here(on, kind, name, host));
   if (!got)
     return got.why();
   if (auto ok = told((*unit)->import_memory(as, bytes, got->object)); !ok)
@@ -219,7 +219,7 @@ status execute_call(dispatch_context& on, const call::event_import& x) {
   auto unit = sharing(on);
   if (!unit)
     return unit.why();
-  auto got = told(borrow_here(share_kind::event, x.what, x.host));
+  auto got = told(borrow_here(on, share_kind::event, x.what, x.host));
   if (!got)
     return got.why();
   if (auto ok = told((*unit)->import_event(x.event.id, got->object)); !ok)

@@ -143,6 +143,11 @@ public:
   void when_short(std::function<bool()> ask) {
     ask_for_memory_ = std::move(ask);
   }
+  /// Sets how the session reaches the workers that lend it something. Without
+  /// it, it connects to them itself.
+  void connect_by(worker_connector connect) {
+    objects_.connect = std::move(connect);
+  }
   session_account& account() noexcept { return objects_.account; }
   const session_account& account() const noexcept { return objects_.account; }
   /// Returns the bytes of device memory that the session has. Thread-safe.

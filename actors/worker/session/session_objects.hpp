@@ -3,6 +3,8 @@
 
 #include "actors/compute/share_gate.hpp"
 #include "actors/lend/share_broker.hpp"
+#include "actors/lend/switchboard.hpp"
+#include "actors/link/unix_socket.hpp"
 #include "actors/state/living_calls.hpp"
 #include "actors/worker/session/answers.hpp"
 #include "actors/worker/session/console_output.hpp"
@@ -112,6 +114,8 @@ struct session_objects {
   known_work known;
   /// Serves other sessions' requests; null until the session shares something.
   std::unique_ptr<share_broker> broker;
+  /// Connects to the brokers of other sessions.
+  worker_connector connect = connect_abstract;
 
   /// Receives the answers.
   std::shared_ptr<answer_sink> sink;

@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(destroyed_memory_counts_while_it_is_borrowed) {
 BOOST_AUTO_TEST_CASE(destroyed_memory_that_is_borrowed_leaves_no_room) {
   constexpr auto most = quota - bytes;
   auto other = std::make_unique<result<borrowed_thing>>(
-      borrow(share_kind::placed, good().what));
+      borrow(share_kind::placed, good().what, connect_abstract));
   BOOST_REQUIRE(other->ok());
   call_it(call::memory_unmap{at, bytes});
   call_it(call::memory_destroy{{lent}});
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(destroyed_memory_that_is_borrowed_leaves_no_room) {
 BOOST_AUTO_TEST_CASE(a_borrower_counts_memory_after_the_lenders_end) {
   lender other;
   other.lends();
-  auto third = borrow(share_kind::placed, other.name());
+  auto third = borrow(share_kind::placed, other.name(), connect_abstract);
   BOOST_REQUIRE(third.ok());
   BOOST_TEST(import(other, borrowed) == CUDA_SUCCESS);
   BOOST_TEST(counted() == 0u);

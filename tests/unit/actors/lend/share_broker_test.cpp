@@ -111,10 +111,11 @@ BOOST_AUTO_TEST_CASE(who_reads_the_sockets_name_gets_nothing) {
   for (auto guess : {std::uint64_t{0}, secret.low, secret.high + 1}) {
     auto forged = name;
     forged.session.high = guess;
-    BOOST_TEST(code_of(borrow(share_kind::memory, forged)) ==
+    BOOST_TEST(code_of(borrow(share_kind::memory, forged, connect_abstract)) ==
                CUDA_ERROR_INVALID_VALUE);
   }
-  BOOST_TEST(code_of(borrow(share_kind::memory, name)) == CUDA_SUCCESS);
+  BOOST_TEST(code_of(borrow(share_kind::memory, name, connect_abstract)) ==
+             CUDA_SUCCESS);
 }
 
 BOOST_AUTO_TEST_CASE(who_finds_the_socket_must_show_all_of_the_secret) {
@@ -141,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_sockets_name_is_a_digest_of_the_secret) {
 
 BOOST_AUTO_TEST_CASE(a_caller_with_the_right_name_gets_the_object) {
   lend();
-  auto got = borrow(share_kind::memory, name);
+  auto got = borrow(share_kind::memory, name, connect_abstract);
   BOOST_REQUIRE(got.ok());
   BOOST_TEST(got->object.words == std::vector<std::uint64_t>{4096},
              boost::test_tools::per_element());
@@ -150,13 +151,14 @@ BOOST_AUTO_TEST_CASE(a_caller_with_the_right_name_gets_the_object) {
   BOOST_REQUIRE(::pread(got->object.descriptors[0]->get(), text, 4, 0) == 4);
   BOOST_TEST(std::string(text, 4) == "lent");
   // The object can be borrowed more than once.
-  BOOST_TEST(borrow(share_kind::memory, name).ok());
+  BOOST_TEST(borrow(share_kind::memory, name, connect_abstract).ok());
 }
 
 BOOST_AUTO_TEST_CASE(a_slightly_wrong_name_is_refused) {
   lend();
   auto refused = [](share_kind kind, const share_name& x) {
-    return code_of(borrow(kind, x)) == CUDA_ERROR_INVALID_VALUE;
+    return code_of(borrow(kind, x, connect_abstract)) ==
+           CUDA_ERROR_INVALID_VALUE;
   };
   BOOST_TEST(refused(share_kind::event, name));
   auto x = name;
@@ -174,10 +176,10 @@ BOOST_AUTO_TEST_CASE(a_slightly_wrong_name_is_refused) {
 BOOST_AUTO_TEST_CASE(an_object_is_lent_until_it_is_withdrawn) {
   auto before = descriptors_in_use();
   lend();
-  BOOST_TEST(borrow(share_kind::memory, name).ok());
+  BOOST_TEST(borrow(share_kind::memory, name, connect_abstract).ok());
   broker->withdraw(key);
   broker->withdraw(key);
-  BOOST_TEST(!borrow(share_kind::memory, name).ok());
+  BOOST_TEST(!borrow(share_kind::memory, name, connect_abstract).ok());
   // The broker may be closing its side of the last connection.
   for (auto until = std::chrono::steady_clock::now() + 120s;
        descriptors_in_use() != before &&
@@ -251,7 +253,7 @@ BOOST_AUTO_TEST_CASE(malformed_requests_get_nothing) {
   auto socket = stranger();
   BOOST_REQUIRE(::write(socket.get(), "hello", 5) == 5);
   BOOST_TEST(is_dismissed(socket));
-  BOOST_TEST(borrow(share_kind::memory, name).ok());
+  BOOST_TEST(borrow(share_kind::memory, name, connect_abstract).ok());
 }
 
 BOOST_AUTO_TEST_CASE(silent_callers_do_not_keep_others_out) {
@@ -259,7 +261,7 @@ BOOST_AUTO_TEST_CASE(silent_callers_do_not_keep_others_out) {
   std::vector<unique_fd> silent;
   for (std::size_t i = 0; i < share_broker::most_callers; ++i)
     silent.push_back(stranger());
-  BOOST_TEST(borrow(share_kind::memory, name).ok());
+  BOOST_TEST(borrow(share_kind::memory, name, connect_abstract).ok());
   for (auto& x : silent)
     BOOST_TEST(is_dismissed(x));
 }

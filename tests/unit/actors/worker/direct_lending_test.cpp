@@ -103,7 +103,8 @@ struct lending_session : world {
 
   lending_session() {
     preparation = [](auto& to, auto session, auto file, auto ring) {
-      return prepare_next_worker(to, session, file, std::move(ring));
+      return prepare_next_worker(to, session, file, connect_abstract,
+                                 std::move(ring));
     };
     own_device = [this] {
       return std::make_unique<lending_device>(loading, drift, shared, refuses);

@@ -101,7 +101,8 @@ struct preparations : world {
 
   preparations() {
     preparation = [](auto& to, auto session, auto file, auto ring) {
-      return prepare_next_worker(to, session, file, std::move(ring));
+      return prepare_next_worker(to, session, file, connect_abstract,
+                                 std::move(ring));
     };
   }
 
@@ -181,7 +182,7 @@ status outcome_of(const next_worker& to, std::uint64_t session, int file,
   gate rang;
   rang.close();
   auto begun = prepare_next_worker(
-      to, {session}, {file}, [&] { rang.open(); }, within);
+      to, {session}, {file}, connect_abstract, [&] { rang.open(); }, within);
   if (!begun)
     return begun.why();
   rang.pass();
@@ -423,7 +424,8 @@ BOOST_AUTO_TEST_CASE(orders_end_a_preparation) {
   world source;
   prepared_worker_here target;
   source.preparation = [](auto& to, auto session, auto file, auto ring) {
-    return prepare_next_worker(to, session, file, std::move(ring));
+    return prepare_next_worker(to, session, file, connect_abstract,
+                               std::move(ring));
   };
   source.begin(transport::automatic, true);
   target.done->loading->close();

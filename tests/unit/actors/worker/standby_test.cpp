@@ -22,7 +22,8 @@ struct stood_by : world {
   stood_by() {
     protect = control::protection::snapshot;
     preparation = [](auto& to, auto session, auto file, auto ring) {
-      return prepare_next_worker(to, session, file, std::move(ring));
+      return prepare_next_worker(to, session, file, connect_abstract,
+                                 std::move(ring));
     };
     tell_of_standby = [this](standby_news x) { heard(x); };
   }

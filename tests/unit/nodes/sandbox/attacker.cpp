@@ -26,6 +26,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -99,6 +100,17 @@ bool connects(int kind, const sockaddr* to, socklen_t size) {
   if (fd >= 0)
     ::close(fd);
   return done;
+}
+
+/// Connects to an abstract socket at which another worker serves packets.
+void reach_worker(const std::string& name) {
+  sockaddr_un there{};
+  there.sun_family = AF_UNIX;
+  name.copy(there.sun_path + 1, sizeof there.sun_path - 1);
+  auto size = offsetof(sockaddr_un, sun_path) + 1 + name.size();
+  attempt("connect-to-worker",
+          connects(SOCK_SEQPACKET, reinterpret_cast<sockaddr*>(&there),
+                   static_cast<socklen_t>(size)));
 }
 
 void reach_sockets(const std::string& path, int port) {
@@ -189,13 +201,14 @@ void check_needs() {
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 6) {
+  if (argc != 7) {
     std::fprintf(stderr, "usage: sandbox_attacker cpu|nvidia SIBLING FILE "
-                         "SOCKET PORT\n");
+                         "SOCKET PORT ABSTRACT-SOCKET\n");
     return 2;
   }
   vgpu::sandbox_needs needs;
   needs.nvidia = std::string{argv[1]} == "nvidia";
+  needs.connected_by_node = true;
   vgpu::sandbox_report report;
   vgpu::enter_sandbox(needs, report);
   vgpu::seal_sandbox(needs, report);
@@ -203,6 +216,7 @@ int main(int argc, char** argv) {
   reach_processes(std::atoi(argv[2]));
   reach_files(argv[3]);
   reach_sockets(argv[4], std::atoi(argv[5]));
+  reach_worker(argv[6]);
   // What NVIDIA's driver and sanitizers do with processes is not known.
   if (!needs.nvidia && !vgpu::is_sanitized())
     attempt("fork", forks());

@@ -18,6 +18,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -67,14 +68,17 @@ struct other_tenant {
   std::string folder;
   std::string file;
   std::string path;
+  /// Is the name of an abstract socket, as a worker has one.
+  std::string name;
+  unique_fd worker{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
   unique_fd local{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   unique_fd remote{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   int port = 0;
 
   explicit other_tenant(uid_t user) {
-    char name[] = "/tmp/vgpu-sandbox-XXXXXX";
-    BOOST_REQUIRE(::mkdtemp(name) != nullptr);
-    folder = name;
+    char made[] = "/tmp/vgpu-sandbox-XXXXXX";
+    BOOST_REQUIRE(::mkdtemp(made) != nullptr);
+    folder = made;
     file = folder + "/secret";
     path = folder + "/service.sock";
     std::ofstream{file} << "secret";
@@ -84,6 +88,14 @@ struct other_tenant {
     BOOST_REQUIRE(
         ::bind(local.get(), reinterpret_cast<sockaddr*>(&at), sizeof at) == 0);
     BOOST_REQUIRE(::listen(local.get(), 8) == 0);
+    name = folder.substr(folder.rfind('/') + 1);
+    sockaddr_un abstract{};
+    abstract.sun_family = AF_UNIX;
+    name.copy(abstract.sun_path + 1, sizeof abstract.sun_path - 1);
+    auto length = offsetof(sockaddr_un, sun_path) + 1 + name.size();
+    BOOST_REQUIRE(::bind(worker.get(), reinterpret_cast<sockaddr*>(&abstract),
+                         static_cast<socklen_t>(length)) == 0);
+    BOOST_REQUIRE(::listen(worker.get(), 8) == 0);
     sockaddr_in there{};
     there.sin_family = AF_INET;
     there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -121,7 +133,8 @@ outcomes attack(uid_t user, const char* device) {
     become(user);
     ::execl(ATTACKER, "sandbox_attacker", device,
             std::to_string(sibling.pid()).c_str(), tenant.file.c_str(),
-            tenant.path.c_str(), std::to_string(tenant.port).c_str(), nullptr);
+            tenant.path.c_str(), std::to_string(tenant.port).c_str(),
+            tenant.name.c_str(), nullptr);
     ::_exit(errno == EACCES ? cannot_execute : 127);
   }
   ::close(ends[1]);
@@ -174,7 +187,8 @@ void check(uid_t user, const char* device) {
       {"read-passwords", "files"},
       {"hold-capabilities", "no capabilities"},
       {"gain-privileges", "no-new-privs"},
-      {"dump-core", "no cores"}};
+      {"dump-core", "no cores"},
+      {"connect-to-worker", "no abstract sockets"}};
   // The needs of NVIDIA's driver are not documented, nor a sanitizer's.
   auto nvidia = device == std::string{"nvidia"};
   auto permitted = [&](const std::string& name) {
